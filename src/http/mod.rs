@@ -31,6 +31,7 @@ mod explain;
 mod feed;
 mod fresh;
 mod health;
+mod list_options;
 mod middleware;
 pub mod openapi;
 mod origin;
@@ -44,6 +45,8 @@ mod session;
 mod sessions;
 mod stream_pace;
 mod token;
+mod trip_lists;
+mod trip_page;
 mod trip_response;
 mod trips;
 
@@ -73,15 +76,16 @@ fn limited_routes() -> Routes {
         .routes(routes!(trips::lookup, trips::lookup_many))
         .routes(routes!(trips::by_id))
         .routes(routes!(explain::by_id))
-        .routes(routes!(trips::of_day))
+        .routes(routes!(trip_lists::of_fleet))
         .routes(routes!(devices::list))
-        .routes(routes!(trips::of_device))
+        .routes(routes!(trip_lists::of_device))
         .routes(routes!(changes::list))
         .routes(routes!(changes::follow))
         .routes(routes!(samples::post_samples))
         .routes(routes!(session::page))
         .routes(routes!(session::list))
         .routes(routes!(session::revoke))
+        .merge(trip_lists::suffixed())
 }
 
 /// Routes for apps. They require the token as a bearer or as a password, and count as requests.

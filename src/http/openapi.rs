@@ -14,6 +14,7 @@ use utoipa::openapi::{
 use utoipa_axum::router::OpenApiRouter;
 
 use super::page::{gzip, static_response};
+use super::trip_lists;
 use super::{app_routes, limited_routes, open_routes, unlimited_routes};
 use crate::views::{Form, enumerated};
 
@@ -122,6 +123,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
         }
     }
     add_trip_forms(&mut api);
+    trip_lists::add_list_forms(&mut api);
     api
 }
 

@@ -20,7 +20,7 @@ pub const MAX_LIST: usize = 8 << 20;
 const LONG_PATH: u64 = 1000;
 
 /// Minimum size of a sample in an answer, in bytes.
-const MIN_SAMPLE: u64 = 48;
+pub const MIN_SAMPLE: u64 = 48;
 
 /// Approximate size of a trip in a list, in bytes: mostly its absorbed ids.
 pub fn approximate_size(row: &TripRow) -> usize {
@@ -36,15 +36,6 @@ pub struct TripAnswer {
     /// The fields that depend on the request.
     #[serde(flatten)]
     pub extras: Extras,
-}
-
-/// A page of trips.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct TripPage {
-    /// The trips, without their paths.
-    pub trips: Vec<TripAnswer>,
-    /// Cursor of the next page; null on the last page.
-    pub next: Option<String>,
 }
 
 /// Splits an id from the suffix that selects the output format.
@@ -76,9 +67,13 @@ fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
 impl App {
     /// A trip as an item of a list.
     pub(super) fn list_item(&self, row: &TripRow, is_fresh: bool) -> Result<TripAnswer, Problem> {
+        Ok(TripAnswer { trip: TripJson::from_row(row)?, extras: self.list_extras(row, is_fresh) })
+    }
+
+    /// The fields of an item of a list that depend on the request.
+    pub(super) fn list_extras(&self, row: &TripRow, is_fresh: bool) -> Extras {
         let open = Some(self.is_open(row));
-        let extras = Extras { open, fresh: is_fresh.then_some(true), ..Extras::default() };
-        Ok(TripAnswer { trip: TripJson::from_row(row)?, extras })
+        Extras { open, fresh: is_fresh.then_some(true), ..Extras::default() }
     }
 
     /// The response for one trip.

@@ -1,4 +1,4 @@
-//! Routes for trips: by time, by id, and in lists.
+//! Routes for single trips: by time, and by id.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,36 +6,27 @@ use std::time::Instant;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::App;
 use super::body::{Limited, MAX_LOOKUP};
-use super::fresh::{Fresh, find, of_store, require};
+use super::fresh::{Fresh, find, require};
 use super::params::{Moment, Params};
 use super::problem::{ParamError, Problem};
-use super::trip_response::{
-    MAX_LIST, TripAnswer, TripPage, approximate_size, split_format, with_header,
-};
+use super::trip_response::{MAX_LIST, TripAnswer, approximate_size, split_format, with_header};
 use crate::identity::{DeviceId, TripId};
-use crate::model::scalar::{DeviceTime, Version};
+use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
 use crate::store::fresh::{FreshLookup, FreshRow};
-use crate::store::{DeviceScope, Forget, LookupResult, Order, StoreError, TripStore as _};
+use crate::store::{Forget, LookupResult, StoreError};
 use crate::telemetry::LOOKUP_DURATION;
-use crate::timeline::DAY_MS;
 use crate::views::{Extras, Form, Match};
 
 /// Maximum pairs of a request.
 pub const MAX_PAIRS: usize = 1000;
-
-/// Rows read at once; all of their paths are in memory.
-const CHUNK: usize = 50;
-
-/// Devices of a day read at once.
-const DEVICES: usize = 100;
 
 type Shared = State<Arc<App>>;
 
@@ -287,177 +278,4 @@ pub(super) fn path_segment(path: Result<Path<String>, PathRejection>) -> Result<
         Ok(Path(text)) => Ok(text),
         Err(error) => Err(Problem::faults(vec![ParamError::new("path", error)])),
     }
-}
-
-/// Trips of a device that overlap a span of time, ordered by start time.
-#[utoipa::path(get, path = "/v1/devices/{token}/trips", tag = "trips", operation_id = "tripsOfDevice",
-    params(
-        ("token" = String, Path,
-            description = "The device id; each byte other than A-Z a-z 0-9 . _ - is written as ~hh", example = "truck-17"),
-        ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later"),
-        ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier"),
-        ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "Order by start time: asc (default) or desc"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "Maximum trips per page; default 100"),
-        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
-        ("min_version" = Option<i64>, Query, minimum = 0,
-            description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
-    ),
-    responses(
-        (status = 200, description = "A page; `Link` is the URL of the next", body = TripPage),
-        (status = 404, description = "The device token or the cursor is not valid",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
-            body = Problem, content_type = "application/problem+json"),
-    ))]
-pub async fn of_device(
-    State(app): Shared,
-    token: Result<Path<String>, PathRejection>,
-    uri: Uri,
-    mut params: Params,
-) -> Result<Response, Problem> {
-    let device = params.token(&path_segment(token)?);
-    let ((mut from_ms, mut to_ms), order) = (params.span(), params.order());
-    let (limit, cursor, min_version) = (params.limit(), params.cursor(), params.min_version());
-    if let Some(cursor) = cursor {
-        if device.as_ref() != Some(&cursor.device_id) {
-            params.fault("cursor", "it is of another device");
-        }
-        // Trips of a device never overlap: those of earlier pages are before the cursor.
-        match order {
-            Order::Asc => from_ms = from_ms.max(cursor.t_star_ms),
-            Order::Desc => to_ms = to_ms.min(cursor.t_star_ms),
-        }
-    }
-    params.finish()?;
-    let device = device.expect("it has no fault");
-    let store = app.store()?;
-    let mut page = Page::new(&app, app.fresh(&store), limit);
-    page.fill(&device, (from_ms, to_ms), order).await?;
-    require(min_version, |version| page.includes(version))?;
-    Ok(page.answer(&uri))
-}
-
-/// Trips of all devices that touch a day, ordered by device and start time.
-#[utoipa::path(get, path = "/v1/trips", tag = "trips", operation_id = "tripsOfDay",
-    params(
-        ("day" = String, Query, format = "date", description = "UTC day", example = "2026-11-20"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "Maximum trips per page; default 100"),
-        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
-    ),
-    responses(
-        (status = 200, description = "A page; `Link` is the URL of the next", body = TripPage),
-        (status = 404, description = "The cursor is not valid",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-    ))]
-pub async fn of_day(State(app): Shared, uri: Uri, mut params: Params) -> Result<Response, Problem> {
-    let day = params.day();
-    if day.is_none() && !params.has_fault("day") {
-        params.fault("day", "required for trips of all devices, such as 2026-11-20");
-    }
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
-    let day = day.unwrap_or_default();
-    let span = (day.start_ms(), day.start_ms() + DAY_MS - 1);
-    let store = app.store()?;
-    let mut page = Page::new(&app, of_store(&store), limit);
-    let mut after: Option<String> = None;
-    if let Some(cursor) = cursor {
-        page.fill(&cursor.device_id, (span.0.max(cursor.t_star_ms), span.1), Order::Asc).await?;
-        after = Some(cursor.device_id.into_string());
-    }
-    while !page.is_full() {
-        let devices = store.devices(DeviceScope::OfDay(day), after.as_deref(), DEVICES).await?;
-        for device in &devices {
-            page.fill(device, span, Order::Asc).await?;
-        }
-        after = devices.into_iter().next_back();
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(page.answer(&uri))
-}
-
-/// A page under construction.
-struct Page<'a> {
-    app: &'a App,
-    store: Fresh<'a>,
-    limit: usize,
-    trips: Vec<TripAnswer>,
-    /// The trips include every record of the device before this version, if that is known.
-    complete_before: Option<Version>,
-    /// Approximate size of the trips in the answer.
-    bytes: usize,
-    /// Cursor of the next page, set when a trip does not fit on this one.
-    next: Option<TripId>,
-}
-
-impl<'a> Page<'a> {
-    fn new(app: &'a App, store: Fresh<'a>, limit: usize) -> Self {
-        let (trips, complete_before) = (Vec::new(), Some(Version::MAX));
-        Self { app, store, limit, trips, complete_before, bytes: 0, next: None }
-    }
-
-    /// Whether the page includes the record at a version.
-    fn includes(&self, version: Version) -> bool {
-        let has = |item: &TripAnswer| Version(item.trip.version) >= version;
-        self.complete_before.is_some_and(|before| version < before) || self.trips.iter().any(has)
-    }
-
-    fn is_full(&self) -> bool {
-        self.next.is_some()
-    }
-
-    /// Adds the trips of a device that overlap a span, until the page is full.
-    async fn fill(
-        &mut self,
-        device: &str,
-        (mut from_ms, mut to_ms): (DeviceTime, DeviceTime),
-        order: Order,
-    ) -> Result<(), Problem> {
-        while !self.is_full() && from_ms <= to_ms {
-            let found = self.store.range(device, (from_ms, to_ms), order, CHUNK).await?;
-            self.complete_before = self.complete_before.min(found.complete_before);
-            let rows = found.rows;
-            for FreshRow { row, is_fresh } in &rows {
-                if self.trips.len() == self.limit || self.bytes > MAX_LIST {
-                    let t_star_ms = if order == Order::Asc { row.start_ms } else { row.end_ms };
-                    self.next = Some(TripId { device_id: DeviceId::from_store(device), t_star_ms });
-                    return Ok(());
-                }
-                self.bytes += approximate_size(row);
-                self.trips.push(self.app.list_item(row, *is_fresh)?);
-            }
-            match (rows.last().map(|found| &found.row), order) {
-                (Some(last), Order::Asc) if rows.len() == CHUNK => from_ms = last.end_ms + 1,
-                (Some(last), Order::Desc) if rows.len() == CHUNK => to_ms = last.start_ms - 1,
-                _ => break,
-            }
-        }
-        Ok(())
-    }
-
-    fn answer(self, uri: &Uri) -> Response {
-        let next = self.next.map(|next| next.key_text());
-        let link = next.as_deref().map(|next| next_link(uri, next));
-        let response = Json(TripPage { trips: self.trips, next }).into_response();
-        match link {
-            Some(link) => with_header(response, header::LINK, &link),
-            None => response,
-        }
-    }
-}
-
-/// The `Link` header of the next page: the same request with another cursor.
-pub(super) fn next_link(uri: &Uri, cursor: &str) -> String {
-    let pairs = uri.query().unwrap_or_default().split('&');
-    let others = pairs.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor="));
-    let query: Vec<_> = others.map(str::to_owned).chain([format!("cursor={cursor}")]).collect();
-    format!("<{}?{}>; rel=\"next\"", uri.path(), query.join("&"))
 }

@@ -62,7 +62,7 @@ impl RawBatch {
         let mut special = None;
         let value = record.value.map(|value| {
             let is_oversize = value.len() > MAX_RECORD_BYTES;
-            special = is_oversize.then(|| Box::new(Special::Oversize(Cut::of(value))));
+            special = is_oversize.then(|| Box::new(Special::Oversize(Cut::new(value))));
             self.push_bytes(if is_oversize { &value[..HEAD_BYTES] } else { value })
         });
         let Record { offset, log_time_ms, headers, .. } = record;
@@ -111,8 +111,8 @@ impl RawBatch {
         std::mem::replace(self, next)
     }
 
-    /// Decodes the next records into a batch, which gets about as large as this one; `None` once all
-    /// are decoded. A control record gets a batch of its own.
+    /// Decodes the next records into a batch, which gets about as large as this one; `None` once
+    /// all are decoded. A control record gets a batch of its own.
     pub fn decode(&mut self, reader: &mut RecordReader, topic: &Arc<str>) -> Option<Batch> {
         let max_bytes = self.memory().max(MIN_BATCH_BYTES);
         let mut batch = Batch { origin: Arc::clone(topic), ..Batch::default() };

@@ -70,7 +70,7 @@ fn a_value_over_the_limit_is_a_head_with_the_length_and_hash_of_the_whole() {
     let batch = decode_all(&mut raw).remove(0);
     let error = batch.entries[0].content.as_ref().unwrap_err().error().unwrap();
     assert_eq!(error.reason, DeadReason::Oversize);
-    assert_eq!(error.cut, Some(Cut::of(&long)));
+    assert_eq!(error.cut, Some(Cut::new(&long)));
     assert_eq!(batch.raw(&batch.entries[0]), &long[..HEAD_BYTES]);
 }
 

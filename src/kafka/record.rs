@@ -358,7 +358,7 @@ impl<'a> EntryWriter<'a> {
     }
 
     fn push_oversize(&mut self) {
-        let cut = self.oversize.take().unwrap_or_else(|| Cut::of(self.value));
+        let cut = self.oversize.take().unwrap_or_else(|| Cut::new(self.value));
         let message =
             format!("the record has {} bytes; the limit is {MAX_RECORD_BYTES}", cut.bytes);
         let mut error = SampleError::new(DeadReason::Oversize, message);

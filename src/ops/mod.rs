@@ -24,6 +24,7 @@ pub mod schema;
 pub mod serve;
 pub mod simulate;
 pub mod topic_log;
+pub mod trip_filter;
 pub mod trips;
 pub mod verify;
 

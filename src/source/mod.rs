@@ -265,7 +265,7 @@ pub struct Cut {
 impl Cut {
     /// Size and hash of a record.
     #[must_use]
-    pub fn of(record: &[u8]) -> Self {
+    pub fn new(record: &[u8]) -> Self {
         Self { bytes: record.len() as u64, sha256: Sha256::digest(record).into() }
     }
 }

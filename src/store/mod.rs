@@ -37,7 +37,7 @@ pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
 use crate::model::scalar::{Day, DeviceTime, LogTime, Offset};
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
-pub use device_pages::DevicePages;
+pub use device_pages::{DevicePages, DevicesOfDays};
 pub use erased::was_erased;
 pub use error::StoreError;
 pub use find::{LookupResult, find, find_at};

@@ -52,6 +52,30 @@ pub struct TripJson {
     pub path: Option<PathJson>,
 }
 
+/// The names of the fields that a trip in a list may have, in their order.
+pub const TRIP_FIELDS: [&str; 20] = [
+    "id",
+    "device_id",
+    "t_star",
+    "start_time",
+    "end_time",
+    "duration_s",
+    "samples",
+    "distance_m",
+    "avg_speed_mps",
+    "max_speed_mps",
+    "jumps",
+    "driver",
+    "start",
+    "end",
+    "bbox",
+    "absorbed",
+    "version",
+    "path",
+    "open",
+    "fresh",
+];
+
 /// A position, degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
 pub struct LatLon {

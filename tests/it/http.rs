@@ -8,6 +8,7 @@ mod contract;
 pub mod document;
 mod ingesting;
 mod limits;
+mod lists;
 mod samples;
 mod sessions;
 mod storm;

@@ -113,7 +113,7 @@ fn pages_together_are_the_whole_list_in_either_order() {
             pages += 1;
             let Some(next) = page["next"].as_str() else { break };
             let link = answer.header("link").unwrap();
-            assert!(link.ends_with("; rel=\"next\"") && link.contains(next), "{link}");
+            assert!(link.contains(&format!("cursor={next}>; rel=\"next\"")), "{link}");
             target = link[1..link.find('>').unwrap()].to_owned();
         }
         assert!(pages > 1, "{first} is one page");
@@ -191,9 +191,20 @@ fn everything_that_is_wrong_with_a_request_is_reported_at_once() {
     let body = br#"{"pairs":[{"device":"","at":"x"},{"device":"d","at":true}]}"#;
     let problem = server.request("POST", "/v1/trips/lookup", "", body).fails(400, "bad_request");
     assert_eq!(faults(&problem), ["pairs[0].device", "pairs[0].at", "pairs[1].at"]);
-    for target in ["/v1/trips", "/v1/trips?day=20251120"] {
+    for (target, fault) in [
+        ("/v1/trips", "from"),
+        ("/v1/trips?from=1", "to"),
+        ("/v1/trips?from=2&to=1", "to"),
+        ("/v1/trips?from=2024-05-01T00:00:00Z&to=2024-06-02T00:00:00Z", "to"),
+        ("/v1/trips?day=20251120", "day"),
+        ("/v1/trips?day=2025-11-20&from=1", "day"),
+        ("/v1/trips?day=2025-11-20&bbox=1,2,3", "bbox"),
+        ("/v1/trips?day=2025-11-20&fields=id,colour", "fields"),
+        ("/v1/trips.csv?day=2025-11-20&fields=id", "fields"),
+        ("/v1/devices/truck-17/trips?simplify=0", "simplify"),
+    ] {
         let problem = server.get(target).fails(400, "bad_request");
-        assert_eq!(faults(&problem), ["day"], "{target}");
+        assert_eq!(faults(&problem), [fault], "{target}");
     }
     server.get("/v1/devices/a%20b/trips").fails(404, "no_device");
     server.get("/v1/devices?cursor=x").fails(404, "no_page");

@@ -1,0 +1,154 @@
+//! What a list of trips contains, and how it is written: the parameters of every list.
+
+use axum::http::{HeaderMap, header};
+
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::params::{Detail, Params};
+use crate::ops::trip_filter::{Bbox, TripFilter};
+use crate::views::{Form, PathRule, TRIP_FIELDS};
+
+/// The formats of lists besides JSON, and their media types. The name of a format, after a dot,
+/// ends the URL path of the list.
+pub const LIST_FORMS: [(Form, &str); 4] = [
+    (Form::Csv, "text/csv; charset=utf-8"),
+    (Form::Ndjson, "application/x-ndjson"),
+    (Form::GeoJson, "application/geo+json"),
+    (Form::Parquet, "application/vnd.apache.parquet"),
+];
+
+/// The media type of a format of lists.
+pub fn media_type(form: Form) -> &'static str {
+    let known = LIST_FORMS.iter().find(|(other, _)| *other == form);
+    known.map_or("application/json", |(_, media_type)| media_type)
+}
+
+/// The format that the client prefers: the first in its `Accept` header that lists have.
+pub fn accepted(headers: &HeaderMap) -> Form {
+    let values = headers.get_all(header::ACCEPT).into_iter();
+    let mut types = values.filter_map(|it| it.to_str().ok()).flat_map(|text| text.split(','));
+    let form = |text: &str| {
+        let essence = text.split(';').next().unwrap_or_default().trim();
+        if essence.eq_ignore_ascii_case("application/json") || essence == "*/*" {
+            return Some(Form::Json);
+        }
+        let is_type = |(_, media_type): &&(Form, &str)| {
+            let known = media_type.split(';').next().unwrap_or_default();
+            essence.eq_ignore_ascii_case(known)
+        };
+        LIST_FORMS.iter().find(is_type).map(|(form, _)| *form)
+    };
+    types.find_map(form).unwrap_or(Form::Json)
+}
+
+/// Schema of a `bbox`.
+#[derive(Debug)]
+pub struct BboxText;
+
+impl PartialSchema for BboxText {
+    fn schema() -> RefOr<Schema> {
+        let (longitude, latitude) = ("-?(1[0-7][0-9]|[0-9]{1,2})", "-?[0-8]?[0-9]");
+        let numbers = [longitude, latitude, longitude, latitude];
+        text_schema(&numbers.map(|number| format!("{number}([.][0-9]{{1,9}})?")).join(","))
+            .examples(["8.4,47.3,8.6,47.5"])
+            .into()
+    }
+}
+
+impl ToSchema for BboxText {}
+
+/// Schema of `fields`.
+#[derive(Debug)]
+pub struct FieldNames;
+
+impl PartialSchema for FieldNames {
+    fn schema() -> RefOr<Schema> {
+        let name = format!("({})", TRIP_FIELDS.join("|"));
+        text_schema(&format!("{name}(,{name})*")).examples(["id,start_time,distance_m"]).into()
+    }
+}
+
+impl ToSchema for FieldNames {}
+
+/// A text that matches a pattern as a whole.
+fn text_schema(pattern: &str) -> ObjectBuilder {
+    Object::builder().schema_type(Type::String).pattern(Some(format!("^{pattern}$")))
+}
+
+/// Which trips a list contains, and how it is written.
+#[derive(Clone, Debug)]
+pub struct ListOptions {
+    /// Maximum number of trips of a page.
+    pub limit: usize,
+    /// Which trips.
+    pub filter: TripFilter,
+    /// The fields of each trip; all if `None`.
+    pub fields: Option<Vec<String>>,
+    /// How much of the paths.
+    pub detail: Detail,
+    /// Format of the answer.
+    pub form: Form,
+}
+
+impl ListOptions {
+    /// Whether the answer has samples.
+    pub fn has_path(&self) -> bool {
+        match self.form.spec().path {
+            PathRule::Never => false,
+            PathRule::OnRequest => self.detail.path,
+            PathRule::Always => true,
+        }
+    }
+}
+
+impl Params {
+    /// The options of a list in a format.
+    pub fn list_options(&mut self, form: Form) -> ListOptions {
+        let (limit, mut detail) = (self.limit(), self.detail());
+        let bbox = self.read("bbox", Bbox::parse);
+        let filter = TripFilter { bbox, driver: self.text("driver") };
+        let fields = self.read("fields", read_fields);
+        if fields.is_some() && !matches!(form, Form::Json | Form::Ndjson) {
+            let form = form.spec().name;
+            self.fault("fields", format!("{form} always has the same columns; leave it out"));
+        }
+        if fields.as_ref().is_some_and(|fields| fields.iter().any(|field| field == "path")) {
+            detail.path = true;
+        }
+        ListOptions { limit, filter, fields, detail, form }
+    }
+}
+
+fn read_fields(text: &str) -> Result<Vec<String>, String> {
+    let fields: Vec<_> = text.split(',').map(|field| field.trim().to_owned()).collect();
+    match fields.iter().find(|field| !TRIP_FIELDS.contains(&field.as_str())) {
+        None => Ok(fields),
+        Some(unknown) => {
+            Err(format!("`{unknown}` is not a field of a trip: {}", TRIP_FIELDS.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn accepting(value: &'static str) -> Form {
+        let headers = [(header::ACCEPT, HeaderValue::from_static(value))];
+        accepted(&headers.into_iter().collect())
+    }
+
+    #[test]
+    fn the_first_format_that_lists_have_is_accepted() {
+        assert_eq!(accepted(&HeaderMap::new()), Form::Json);
+        assert_eq!(accepting("text/csv"), Form::Csv);
+        assert_eq!(accepting("text/html, Application/Geo+JSON;q=0.9, */*"), Form::GeoJson);
+        assert_eq!(accepting("application/json, text/csv"), Form::Json);
+        assert_eq!(accepting("application/vnd.apache.parquet"), Form::Parquet);
+        assert_eq!(accepting("text/html"), Form::Json);
+    }
+}

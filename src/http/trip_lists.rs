@@ -1,0 +1,254 @@
+//! Routes for lists of trips: of a device, and of all devices.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ContentBuilder, ObjectBuilder, RefOr};
+
+use super::Routes;
+use super::app::App;
+use super::fresh::{of_store, require};
+use super::list_options::{BboxText, FieldNames, LIST_FORMS, accepted};
+use super::params::{Moment, Params};
+use super::problem::Problem;
+use super::trip_page::{Page, TripPage};
+use super::trips::path_segment;
+use crate::identity::{DeviceId, TripId};
+use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::store::{DevicesOfDays, Order};
+use crate::timeline::{DAY_MS, day_of};
+use crate::views::Form;
+
+/// Devices of a day read at once.
+const DEVICES: usize = 100;
+
+/// Maximum number of days of a list of all devices.
+const MAX_DAYS: i64 = 31;
+
+type Shared = State<Arc<App>>;
+
+/// The URL paths of the lists, which a suffix for the format may follow.
+const OF_FLEET: &str = "/v1/trips";
+const OF_DEVICE: &str = "/v1/devices/{token}/trips";
+
+/// Trips of a device that overlap a span of time, ordered by start time.
+#[utoipa::path(get, path = OF_DEVICE, tag = "trips", operation_id = "tripsOfDevice",
+    params(
+        ("token" = String, Path,
+            description = "The device id; each byte other than A-Z a-z 0-9 . _ - is written as ~hh", example = "truck-17"),
+        ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later"),
+        ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier"),
+        ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "Order by start time: asc (default) or desc"),
+        ("bbox" = inline(Option<BboxText>), Query,
+            description = "Only trips whose bounding box overlaps this one: west, south, east, north, in degrees, separated by commas; west may be greater than east"),
+        ("driver" = Option<String>, Query, description = "Only trips of this driver"),
+        ("fields" = inline(Option<FieldNames>), Query,
+            description = "Only these fields of each trip, separated by commas"),
+        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
+        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
+            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "Maximum trips per page; default 100"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
+        ("min_version" = Option<i64>, Query, minimum = 0,
+            description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
+    ),
+    responses(
+        (status = 200, description = "A page; `Link` has the URL of the next as `next`, and that of later changes as `changes`", body = TripPage),
+        (status = 404, description = "The device token or the cursor is not valid",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn of_device(
+    State(app): Shared,
+    token: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, Problem> {
+    list_device(&app, token, (&uri, accepted(&headers)), params).await
+}
+
+async fn list_device(
+    app: &App,
+    token: Result<Path<String>, PathRejection>,
+    (uri, form): (&Uri, Form),
+    mut params: Params,
+) -> Result<Response, Problem> {
+    let device = params.token(&path_segment(token)?);
+    let ((mut from_ms, mut to_ms), order) = (params.span(), params.order());
+    let (options, cursor) = (params.list_options(form), params.cursor());
+    let min_version = params.min_version();
+    if let Some(cursor) = &cursor {
+        if device.as_ref() != Some(&cursor.device_id) {
+            params.fault("cursor", "it is of another device");
+        }
+        // Trips of a device never overlap: those of earlier pages are before the cursor.
+        match order {
+            Order::Asc => from_ms = from_ms.max(cursor.t_star_ms),
+            Order::Desc => to_ms = to_ms.min(cursor.t_star_ms),
+        }
+    }
+    params.finish()?;
+    let device = device.expect("it has no fault");
+    let store = app.store()?;
+    let mut page = Page::new(app, app.fresh(&store), options, cursor.is_none());
+    page.fill(&device, (from_ms, to_ms), order).await?;
+    require(min_version, |version: Version| page.includes(version))?;
+    page.answer(uri).await
+}
+
+/// Trips of all devices that overlap a span of time, ordered by device and start time.
+#[utoipa::path(get, path = OF_FLEET, tag = "trips", operation_id = "trips",
+    params(
+        ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later; with `to`"),
+        ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier, at most 31 days after `from`"),
+        ("day" = Option<String>, Query, format = "date", description = "UTC day, instead of `from` and `to`", example = "2026-11-20"),
+        ("bbox" = inline(Option<BboxText>), Query,
+            description = "Only trips whose bounding box overlaps this one: west, south, east, north, in degrees, separated by commas; west may be greater than east"),
+        ("driver" = Option<String>, Query, description = "Only trips of this driver"),
+        ("fields" = inline(Option<FieldNames>), Query,
+            description = "Only these fields of each trip, separated by commas"),
+        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
+        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
+            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "Maximum trips per page; default 100"),
+        ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
+    ),
+    responses(
+        (status = 200, description = "A page; `Link` has the URL of the next as `next`, and that of later changes as `changes`", body = TripPage),
+        (status = 404, description = "The cursor is not valid",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The request is not valid; `faults` lists every fault",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn of_fleet(
+    State(app): Shared,
+    uri: Uri,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, Problem> {
+    list_fleet(&app, (&uri, accepted(&headers)), params).await
+}
+
+async fn list_fleet(
+    app: &App,
+    (uri, form): (&Uri, Form),
+    mut params: Params,
+) -> Result<Response, Problem> {
+    let span = fleet_span(&mut params);
+    let (options, cursor) = (params.list_options(form), params.cursor());
+    params.finish()?;
+    let span = span.expect("it has no fault");
+    let store = app.store()?;
+    let mut page = Page::new(app, of_store(&store), options, cursor.is_none());
+    fill_fleet(&mut page, &store, span, cursor).await?;
+    page.answer(uri).await
+}
+
+/// Fills a page with trips of all devices, from a cursor on.
+async fn fill_fleet(
+    page: &mut Page<'_>,
+    store: &super::phase::Store,
+    (from_ms, to_ms): (DeviceTime, DeviceTime),
+    cursor: Option<TripId>,
+) -> Result<(), Problem> {
+    let mut after = None;
+    if let Some(TripId { device_id, t_star_ms }) = cursor {
+        page.fill(&device_id, (from_ms.max(t_star_ms), to_ms), Order::Asc).await?;
+        after = Some(device_id);
+    }
+    let days = (day_of(from_ms).get()..=day_of(to_ms).get()).map(Day);
+    let after = after.as_ref().map(DeviceId::as_str);
+    let mut devices = DevicesOfDays::new(store, days, after, DEVICES);
+    while !page.is_full() {
+        let Some(device) = devices.next().await? else { break };
+        page.fill(&device, (from_ms, to_ms), Order::Asc).await?;
+    }
+    Ok(())
+}
+
+/// The span of a list of all devices: a day, or `from` and `to`. `None` after a fault.
+fn fleet_span(params: &mut Params) -> Option<(DeviceTime, DeviceTime)> {
+    let day = params.day();
+    let span = params.span();
+    if params.has_fault("day") || params.has_fault("from") || params.has_fault("to") {
+        return None;
+    }
+    let (from_ms, to_ms) = span;
+    let (has_from, has_to) = (from_ms != DeviceTime::MIN, to_ms != DeviceTime::MAX);
+    let problem = match day {
+        Some(day) if !has_from && !has_to => {
+            return Some((day.start_ms(), day.start_ms() + DAY_MS - 1));
+        }
+        Some(_) => ("day", "give either a day, or from and to".to_owned()),
+        None if !has_from => {
+            let what = "required for trips of all devices: from and to, or day=2026-11-20";
+            ("from", what.to_owned())
+        }
+        None if !has_to => ("to", "required with from".to_owned()),
+        None if to_ms < from_ms => ("to", "it is earlier than from; swap them".to_owned()),
+        None if to_ms - from_ms > MAX_DAYS * DAY_MS => {
+            ("to", format!("more than {MAX_DAYS} days after from; ask for fewer"))
+        }
+        None => return Some(span),
+    };
+    params.fault(problem.0, problem.1);
+    None
+}
+
+/// The lists in the formats that a suffix of the URL path selects.
+pub fn suffixed() -> Routes {
+    let mut routes = Routes::default();
+    for (form, _) in LIST_FORMS {
+        let name = form.spec().name;
+        let fleet = move |State(app): Shared, uri: Uri, params: Params| async move {
+            list_fleet(&app, (&uri, form), params).await
+        };
+        let device = move |State(app): Shared,
+                           token: Result<Path<String>, PathRejection>,
+                           uri: Uri,
+                           params: Params| async move {
+            list_device(&app, token, (&uri, form), params).await
+        };
+        routes = routes
+            .route(&format!("{OF_FLEET}.{name}"), axum::routing::get(fleet))
+            .route(&format!("{OF_DEVICE}.{name}"), axum::routing::get(device));
+    }
+    routes
+}
+
+/// Describes the lists in other formats: by a suffix of the URL path, and by `Accept`.
+pub(super) fn add_list_forms(api: &mut utoipa::openapi::OpenApi) {
+    for path in [OF_FLEET, OF_DEVICE] {
+        let mut described = api.paths.paths[path].clone();
+        for (form, media_type) in LIST_FORMS {
+            let essence = media_type.split(';').next().unwrap_or_default().to_owned();
+            let kind = if essence.ends_with("geo+json") { Type::Object } else { Type::String };
+            let schema = ObjectBuilder::new().schema_type(kind).build();
+            let content = ContentBuilder::new().schema(Some(schema)).build();
+            let item = api.paths.paths.get_mut(path).and_then(|item| item.get.as_mut());
+            let answer = item.and_then(|list| list.responses.responses.get_mut("200"));
+            if let Some(RefOr::T(answer)) = answer {
+                answer.content.insert(essence.clone(), content.clone().into());
+            }
+            let Some(list) = &mut described.get else { continue };
+            let id = list.operation_id.take().unwrap_or_default();
+            let base = id.split('_').next().unwrap_or_default().to_owned();
+            let name = form.spec().name;
+            list.operation_id = Some(format!("{base}_{name}"));
+            if let Some(RefOr::T(answer)) = list.responses.responses.get_mut("200") {
+                answer.content = [(essence, content.into())].into_iter().collect();
+            }
+            api.paths.paths.insert(format!("{path}.{name}"), described.clone());
+        }
+    }
+}

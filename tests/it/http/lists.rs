@@ -1,0 +1,168 @@
+//! Lists of trips: filters, fields, paths and formats, held against the export.
+
+use serde_json::Value;
+
+use super::Server;
+use crate::cli::Folder;
+
+/// A fleet of some days, of which half of the devices name a driver.
+fn fleet(folder: &Folder) {
+    let samples = folder.run("simulate --devices 30 --samples 20000 --seed 7").ends(0).text();
+    let name_driver = |line: &str| {
+        let mut sample: Value = serde_json::from_str(line).unwrap();
+        let device = sample["device_id"].as_str().unwrap().to_owned();
+        if device.bytes().last().unwrap() % 2 == 0 {
+            sample["driver"] = format!("driver of {device}").into();
+        }
+        format!("{sample}\n")
+    };
+    folder.write("fleet.ndjson", samples.lines().map(name_driver).collect::<String>());
+    folder.ingest("fleet.ndjson --store sqlite:trips.db");
+}
+
+/// All pages of a list.
+fn pages(server: &Server, target: &str) -> Vec<Value> {
+    let (mut trips, mut target) = (Vec::new(), target.to_owned());
+    loop {
+        let answer = server.get(&target).is(200);
+        let page = answer.json();
+        trips.extend(page["trips"].as_array().unwrap().iter().cloned());
+        if page["next"].is_null() {
+            return trips;
+        }
+        let link = answer.header("link").unwrap();
+        target = link[1..link.find('>').unwrap()].to_owned();
+    }
+}
+
+fn ids<'a>(trips: impl IntoIterator<Item = &'a Value>) -> Vec<&'a str> {
+    trips.into_iter().map(|trip| trip["id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_span_of_all_devices_has_the_trips_that_overlap_it() {
+    let folder = Folder::new();
+    fleet(&folder);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let all = folder.run("export --store sqlite:trips.db --format ndjson --path").ends(0).objects();
+    let mut starts: Vec<_> = all.iter().map(|trip| trip["start_time"].as_str().unwrap()).collect();
+    starts.sort_unstable();
+    let (first, middle, last) = (starts[0], starts[starts.len() / 2], starts[starts.len() - 1]);
+    let spans = [
+        (middle, middle),
+        (first, middle),
+        (first, last),
+        ("2023-01-01T00:00:00Z", "2023-01-31T00:00:00Z"),
+    ];
+    let mut counts = Vec::new();
+    for (from, to) in spans {
+        let overlaps = |trip: &&Value| {
+            trip["end_time"].as_str().unwrap() >= from && trip["start_time"].as_str().unwrap() <= to
+        };
+        let expected: Vec<_> = all.iter().filter(overlaps).collect();
+        for limit in [7, 1000] {
+            let found = pages(&server, &format!("/v1/trips?from={from}&to={to}&limit={limit}"));
+            assert_eq!(ids(&found), ids(expected.iter().copied()), "{from} to {to}");
+        }
+        counts.push(expected.len());
+    }
+    assert!(counts[0] > 0 && counts[0] < counts[1] && counts[1] < counts[2], "{counts:?}");
+    assert_eq!((counts[2], counts[3]), (all.len(), 0));
+
+    let span = format!("from={first}&to={last}");
+    let with_driver: Vec<_> = all.iter().filter(|trip| trip["driver"].is_string()).collect();
+    let driver = with_driver[0]["driver"].as_str().unwrap();
+    let by_driver: Vec<_> = all.iter().filter(|trip| trip["driver"] == driver).collect();
+    let found =
+        pages(&server, &format!("/v1/trips?{span}&driver={}&limit=2", driver.replace(' ', "%20")));
+    assert_eq!(ids(&found), ids(by_driver.iter().copied()));
+    assert!(by_driver.len() > 2 && by_driver.len() < all.len());
+
+    let [west, south, east, north] = [0, 1, 2, 3].map(|nth| all[0]["bbox"][nth].as_f64().unwrap());
+    let overlaps = |trip: &&Value| {
+        let [w, s, e, n] = [0, 1, 2, 3].map(|nth| trip["bbox"][nth].as_f64().unwrap());
+        w <= east && e >= west && s <= north && n >= south
+    };
+    let inside: Vec<_> = all.iter().filter(overlaps).collect();
+    let bbox = format!("bbox={west},{south},{east},{north}");
+    let found = pages(&server, &format!("/v1/trips?{span}&{bbox}&limit=3"));
+    assert_eq!(ids(&found), ids(inside.iter().copied()));
+    let nowhere = pages(&server, &format!("/v1/trips?{span}&bbox=0,-89,1,-88"));
+    assert_eq!(nowhere, Vec::<Value>::new());
+
+    let paths = pages(&server, &format!("/v1/trips?{span}&path=true&fields=id,path&limit=9"));
+    let expected: Vec<Value> = all
+        .iter()
+        .map(|trip| serde_json::json!({ "id": trip["id"], "path": trip["path"] }))
+        .collect();
+    assert_eq!(paths, expected);
+    let device = all[0]["device_id"].as_str().unwrap();
+    let found = pages(&server, &format!("/v1/devices/{device}/trips?fields=id&limit=2"));
+    let of_device: Vec<_> = all.iter().filter(|trip| trip["device_id"] == device).collect();
+    assert_eq!(ids(&found), ids(of_device.iter().copied()));
+    assert!(found.iter().all(|trip| trip.as_object().unwrap().len() == 1));
+}
+
+#[test]
+fn a_list_has_the_same_trips_in_every_format() {
+    let folder = Folder::new();
+    fleet(&folder);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let devices = folder.run("devices --format ndjson").ends(0).objects();
+    let device = devices[0]["device_id"].as_str().unwrap();
+    let of_device = folder.run(&format!("trips {device}")).ends(0).objects();
+    let day = &of_device[of_device.len() / 2]["start_time"].as_str().unwrap()[..10];
+    let list = server.get(&format!("/v1/trips?day={day}&limit=1000")).is(200).json();
+    let trips = list["trips"].as_array().unwrap();
+    assert!(trips.len() > 10 && list["next"].is_null());
+    let types = [
+        ("csv", "text/csv"),
+        ("ndjson", "application/x-ndjson"),
+        ("geojson", "application/geo+json"),
+        ("parquet", "application/vnd.apache.parquet"),
+    ];
+    let mut bodies = Vec::new();
+    for (name, media_type) in types {
+        let by_suffix = server.get(&format!("/v1/trips.{name}?day={day}&limit=1000")).is(200);
+        assert!(by_suffix.header("content-type").unwrap().starts_with(media_type), "{name}");
+        let accept = format!("accept: {media_type}\r\n");
+        let target = format!("/v1/trips?day={day}&limit=1000");
+        let by_accept = server.request("GET", &target, &accept, b"").is(200);
+        assert_eq!(by_accept.body, by_suffix.body, "{name}");
+        assert_eq!(by_accept.header("vary").map(|vary| vary.contains("accept")), Some(true));
+        bodies.push(by_suffix.body);
+    }
+    let [csv, ndjson, geojson, parquet] = &bodies[..] else { unreachable!() };
+    let csv = std::str::from_utf8(csv).unwrap();
+    assert_eq!(csv.lines().count(), trips.len() + 1);
+    for (line, trip) in csv.lines().skip(1).zip(trips) {
+        assert!(line.starts_with(trip["id"].as_str().unwrap()), "{line}");
+    }
+    let lines: Vec<Value> = ndjson
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    assert_eq!(&lines, trips);
+    let geojson: Value = serde_json::from_slice(geojson).unwrap();
+    let features = geojson["features"].as_array().unwrap();
+    assert_eq!(ids(features.iter().map(|feature| &feature["properties"])), ids(trips));
+    folder
+        .run(&format!(
+            "export --store sqlite:trips.db --day {day} --format parquet --out day.parquet"
+        ))
+        .ends(0);
+    assert!(*parquet == folder.read("day.parquet"), "the file is not that of the export");
+
+    // The first page names the changes that follow it.
+    let newest = server.get("/v1/changes").is(200).json()["next"].clone();
+    let first = server.get(&format!("/v1/trips?day={day}&limit=3")).is(200);
+    assert_eq!(first.json()["changes"], newest);
+    let link = first.header("link").unwrap();
+    let (_, changes) = link.split_once(", <").unwrap();
+    let (target, rel) = changes.split_once('>').unwrap();
+    assert_eq!(rel, "; rel=\"changes\"");
+    assert_eq!(server.get(target).is(200).json()["changes"], Value::Array(vec![]));
+    let second = link[1..link.find('>').unwrap()].to_owned();
+    assert_eq!(server.get(&second).is(200).json()["changes"], Value::Null);
+}
