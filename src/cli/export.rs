@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 
-use super::flags::{Context, Format, OutputFlags, PathFlag, ServerFlags, parse_range};
+use super::flags::{Context, PathFlag, ServerFlags, parse_range};
 use super::print::Printer;
 use super::progress::style;
 use super::{exit, open, stop};
@@ -19,7 +20,7 @@ use crate::ops::export::{ExportSpan, Selection, export};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::store::TripRow;
 use crate::store::files::NewFile;
-use crate::views::{Extras, Form, TripWriter, enumerated};
+use crate::views::{Extras, Form, FormSpec, TripWriter, enumerated};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,17 +54,40 @@ pub struct ExportArgs {
     #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
     pub prefix: Option<String>,
     /// One row for each sample, with the id of its trip
-    #[arg(long, conflicts_with = "path")]
+    #[arg(long, conflicts_with = "path", help = points_help())]
     pub points: bool,
     /// Write to this file, which appears, or is replaced, once it is complete
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    #[command(flatten)]
-    pub output: OutputFlags,
+    /// Output format [default: ndjson]
+    #[arg(long, value_name = "FORMAT", value_parser = form_parser())]
+    pub format: Option<Form>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     #[command(flatten)]
     pub path: PathFlag,
     #[command(flatten)]
     pub server: ServerFlags,
+}
+
+/// The formats that a row for each sample can have.
+fn point_forms() -> Vec<&'static str> {
+    Form::names(FormSpec::has_points)
+}
+
+fn points_help() -> String {
+    let forms = enumerated(&point_forms(), "and");
+    format!("One row for each sample, with the id of its trip ({forms})")
+}
+
+/// The formats of an export: all but the table.
+fn form_parser() -> impl TypedValueParser<Value = Form> {
+    let value = |form: &Form| PossibleValue::new(form.spec().name).help(form.spec().help);
+    PossibleValuesParser::new(Form::ALL.iter().map(value)).map(|name| {
+        let named = Form::ALL.into_iter().find(|form| form.spec().name == name);
+        named.expect("it is one of the possible values")
+    })
 }
 
 /// Prints the selected trips, in bounded memory.
@@ -103,18 +127,13 @@ impl ExportArgs {
     /// The format, which must be able to hold what is asked for.
     fn form(&self) -> Result<Form, InvalidRequest> {
         // A table needs its widest row first, so the default is NDJSON, on a terminal, too.
-        let format = self.output.format(Format::Ndjson);
-        self.path.check(format)?;
-        let refuse = |what: &str, forms: Vec<&str>| {
-            let forms = enumerated(&forms, "or");
-            Err(InvalidRequest(format!("{what} is not supported by export; use {forms}")))
-        };
-        let Some(form) = format.form() else {
-            return refuse("--format table", Form::names(|_| true));
-        };
+        let default = if self.json { Form::Json } else { Form::Ndjson };
+        let form = self.format.unwrap_or(default);
+        self.path.check(form.into())?;
         if self.points && !form.spec().has_points() {
-            let what = format!("--points --format {}", form.spec().name);
-            return refuse(&what, Form::names(|spec| spec.has_points()));
+            let (name, forms) = (form.spec().name, enumerated(&point_forms(), "or"));
+            let problem = format!("--points --format {name} is not supported by export");
+            return Err(InvalidRequest(format!("{problem}; use {forms}")));
         }
         Ok(form)
     }

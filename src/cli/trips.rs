@@ -8,9 +8,10 @@ use super::print::Printer;
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_day;
-use crate::ops::InvalidRequest;
 use crate::ops::trips::{self, DeviceTrips};
+use crate::ops::{InvalidRequest, NoResult};
 use crate::store::Order;
+use crate::timeline::DAY_MS;
 use crate::views::PathRule;
 
 const EXAMPLES: &str = "\
@@ -19,6 +20,7 @@ Examples:
   tstar trips truck-17 --from 2026-11-20T21:00:00Z --to 2026-11-20T22:00:00Z
   tstar trips truck-17 --prefix 202611 --format csv
   tstar trips truck-17 --order desc --limit 1 --json
+  tstar trips truck-17 --day 2026-11-20
   tstar trips --day 2026-11-20 --format geojson
 
 --from and --to select trips that overlap the range, both ends inclusive; --prefix selects by the
@@ -29,9 +31,9 @@ t_star in the id. --day includes trips that started on the day before and touch 
 #[command(after_help = EXAMPLES)]
 pub struct TripsArgs {
     /// Device id
-    #[arg(required_unless_present = "day", conflicts_with = "day")]
+    #[arg(required_unless_present = "day")]
     pub device: Option<String>,
-    /// Trips of all devices that touch this UTC day
+    /// Only trips that touch this UTC day; without a device, of all devices
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
     /// Only trips that end at this time or later
@@ -75,7 +77,7 @@ impl From<OrderFlag> for Order {
     }
 }
 
-/// Prints the selected trips. No trip is an empty list, not an error.
+/// Prints the selected trips. A device that the store knows may have none.
 pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
     let format = printer.format(&args.output);
@@ -84,7 +86,13 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let rows = match (&args.device, &args.day) {
         (Some(device), _) => {
             let device = DeviceId::new(device)?;
-            trips::of_device(&store, &device, args.of_device()?, order, limit).await?
+            let rows = trips::of_device(&store, &device, args.of_device()?, order, limit).await?;
+            if rows.is_empty() && !trips::is_known(&store, &device).await? {
+                let hint = "list the devices with `tstar devices`";
+                let problem = format!("the store has no device `{device}`; {hint}");
+                return Err(NoResult(problem).into());
+            }
+            rows
         }
         (None, Some(day)) => {
             let with_path = args.path.path
@@ -101,6 +109,10 @@ impl TripsArgs {
     fn of_device(&self) -> anyhow::Result<DeviceTrips<'_>> {
         if let Some(prefix) = &self.prefix {
             return Ok(DeviceTrips::Prefix(prefix));
+        }
+        if let Some(day) = &self.day {
+            let from_ms = parse_day(day)?.start_ms();
+            return Ok(DeviceTrips::Overlapping(from_ms, from_ms + DAY_MS - 1));
         }
         let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
         let from_ms = from_ms.map_or(DeviceTime::MIN, DeviceTime);

@@ -3,7 +3,7 @@
 use super::InvalidRequest;
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::{DevicePages, DeviceScope, Order, TripRow, TripStore};
+use crate::store::{DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
 use crate::timeline::DAY_MS;
 
 /// Which trips of a device are listed.
@@ -38,6 +38,16 @@ pub async fn of_device(
     rows.retain(|row| (from_ms..=upto_ms).contains(&row.t_star_ms));
     rows.truncate(limit);
     Ok(rows)
+}
+
+/// Whether a device has trips, or had trips that were erased.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn is_known(store: &impl TripStore, device_id: &DeviceId) -> Result<bool, StoreError> {
+    let (from_ms, upto_ms) = (DeviceTime::MIN, DeviceTime::MAX);
+    let trips = store.range(device_id, from_ms, upto_ms, Order::Asc, 1).await?;
+    Ok(!trips.is_empty() || store.erased(device_id).await?.is_some())
 }
 
 /// The range of times, both ends inclusive, of a date or of an id prefix.

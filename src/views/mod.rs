@@ -17,7 +17,7 @@ mod writer;
 mod xml;
 
 pub use explain::{Explanation, LogPosition};
-pub use form::{Form, PathRule, enumerated};
+pub use form::{Form, FormSpec, PathRule, enumerated};
 pub use simplify::simplify;
 pub(crate) use trip_json::text_id;
 pub use trip_json::{Answer, Extras, Match, TRIP_FIELDS, TripJson, is_open};

@@ -137,7 +137,7 @@ fn lists_of_trips_and_devices() {
     assert_eq!(starts(&format!("trips b {range}")), "20");
     assert_eq!(starts("trips b --prefix 20240501T08"), "00 20 40");
     assert_eq!(starts("trips b --prefix 20240501T09"), "");
-    assert_eq!(starts("trips unknown"), "");
+    folder.run("trips unknown").ends(1).prints_nothing().says(&["no device `unknown`"]);
     assert_eq!(starts("trips --day 2024-05-01"), "00 00 20 40");
     assert_eq!(folder.text("devices --format csv"), "device_id\na\nb\n");
     assert_eq!(folder.text("devices --day 2024-05-02 --json"), "[]\n");

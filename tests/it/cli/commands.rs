@@ -132,10 +132,10 @@ fn trips_of_a_device_are_selected_by_overlap_or_by_prefix() {
     assert_eq!(ids(&folder, "trips truck-17 --prefix 20261121"), [NEXT], "by t_star alone");
     let two = "trips truck-17 --prefix truck-17~2026 --limit 2";
     assert_eq!(ids(&folder, two), [MERGED, NIGHT]);
-    assert_eq!(ids(&folder, "trips truck-99"), [""; 0]);
+    folder.run("trips truck-99").ends(1).prints_nothing().says(&["truck-99", "tstar devices"]);
+    assert_eq!(ids(&folder, "trips truck-17 --day 2026-11-01"), [""; 0]);
     for line in [
         "trips",
-        "trips truck-17 --day 2026-11-20",
         "trips truck-17 --prefix truck-1~2026",
         "trips truck-17 --prefix 2026113",
         "trips truck-17 --from 2 --to 1",
@@ -150,6 +150,8 @@ fn trips_of_a_day_show_each_trip_once_by_start() {
     let day = ids(&folder, "trips --day 2026-11-20");
     assert_eq!(day, [MERGED, "a~7eb~20261120T214300.123Z", NIGHT]);
     assert_eq!(ids(&folder, "trips --day 2026-11-21 --order desc"), [NEXT, NIGHT]);
+    assert_eq!(ids(&folder, "trips truck-17 --day 2026-11-21 --order desc"), [NEXT, NIGHT]);
+    folder.run("trips truck-17 --day 2026-11-21 --prefix 2026").ends(2);
     assert_eq!(json(&folder, "trips --day 2026-11-01 --json"), json!([]));
     let map = json(&folder, "trips --day 2026-11-20 --format geojson --limit 1");
     assert_eq!(map["features"][0]["geometry"]["type"], "LineString");
