@@ -70,6 +70,25 @@ impl<const MAX: usize> FromRequest<Arc<App>> for Limited<MAX> {
     }
 }
 
+/// Rejects a body that the client calls something else than JSON. Programs that do not say what
+/// they send, or send JSON as a form or as text, are understood.
+pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+    const UNSPECIFIC: [&str; 4] = [
+        "application/octet-stream",
+        "application/x-ndjson",
+        "application/x-www-form-urlencoded",
+        "text/plain",
+    ];
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence.contains("json") || UNSPECIFIC.contains(&&*essence) {
+        return Ok(());
+    }
+    let detail = format!("content-type `{essence}` is not JSON; send application/json");
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_type", detail))
+}
+
 fn is_gzip(headers: &HeaderMap) -> Result<bool, Problem> {
     match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"identity") => Ok(false),

@@ -49,8 +49,6 @@ pub struct DevicePage {
     ),
     responses(
         (status = 200, description = "A page; `Link` is the URL of the next", body = DevicePage),
-        (status = 404, description = "The cursor is not valid",
-            body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]

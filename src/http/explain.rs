@@ -25,7 +25,7 @@ use crate::views::Explanation;
             body = Explanation),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id (`no_trip`), or it is not a valid id (`bad_id`)",
+        (status = 404, description = "No trip has the id (`no_trip`)",
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),

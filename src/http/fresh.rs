@@ -74,7 +74,7 @@ pub(super) async fn find(
     min_version: Option<Version>,
 ) -> Result<FoundTrip, Problem> {
     let parsed =
-        AnyId::parse(id).map_err(|error| Problem::new(StatusCode::NOT_FOUND, "bad_id", error))?;
+        AnyId::parse(id).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "bad_id", error))?;
     let t_star_ms = parsed.t_star_ms();
     let store = app.store()?;
     let found = app.fresh(&store).find(&parsed).await?;

@@ -84,7 +84,7 @@ fn add_common_responses(operation: &mut Operation) {
         (
             operation.request_body.is_some(),
             "415",
-            "The `Content-Encoding` is neither gzip nor identity",
+            "The `Content-Encoding` is neither gzip nor identity, or the `Content-Type` is not JSON",
         ),
         (is_guarded, "401", "The token is missing or wrong"),
         (

@@ -1,7 +1,6 @@
 //! Parameters of a request. All faults are reported at once.
 
 use axum::extract::{FromRequestParts, Query};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, Type};
@@ -75,9 +74,11 @@ impl Params {
         DeviceId::new(device).map_err(|error| self.fault("device", error)).ok()
     }
 
-    /// The device id of a token in the URL path; `None` after a fault.
-    pub fn token(&mut self, token: &str) -> Option<DeviceId> {
-        device_of_token(token).map_err(|error| self.fault("token", error)).ok()
+    /// The device id in the URL path, decoded: its token, or else the id itself. `None` after a
+    /// fault.
+    pub fn token(&mut self, segment: &str) -> Option<DeviceId> {
+        let device = device_of_token(segment).or_else(|_| DeviceId::new(segment));
+        device.map_err(|error| self.fault("token", error)).ok()
     }
 
     /// A required time, ms since 1970.
@@ -167,15 +168,7 @@ impl Params {
         for (name, _) in std::mem::take(&mut self.unread) {
             self.fault(&name, "unknown parameter");
         }
-        let Some(first) = self.faults.first() else { return Ok(()) };
-        let is_not_found = |fault: &ParamError| matches!(&*fault.location, "token" | "cursor");
-        if !self.faults.iter().all(is_not_found) {
-            return Err(Problem::faults(self.faults));
-        }
-        // A URL of a device or page that cannot exist: 404, as for any unknown path.
-        let code = if first.location == "token" { "no_device" } else { "no_page" };
-        let problems: Vec<_> = self.faults.iter().map(|fault| &*fault.problem).collect();
-        Err(Problem::new(StatusCode::NOT_FOUND, code, problems.join("; ")))
+        if self.faults.is_empty() { Ok(()) } else { Err(Problem::faults(self.faults)) }
     }
 }
 

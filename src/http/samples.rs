@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
 use super::app::App;
-use super::body::{Limited, MAX_SAMPLES};
+use super::body::{Limited, MAX_SAMPLES, require_json};
 use super::params::Params;
 use super::problem::{ParamError, Problem};
 use crate::ops::ingest_request::{IngestError, Records, SampleResult, SampleSink};
@@ -44,7 +44,7 @@ pub struct Results {
             body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large",
             body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The `Content-Encoding` is neither gzip nor identity",
+        (status = 415, description = "The `Content-Encoding` is neither gzip nor identity, or the `Content-Type` is not JSON",
             body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The store or its topic cannot be written now",
             body = Problem, content_type = "application/problem+json"),
@@ -57,6 +57,7 @@ pub async fn post_samples(
     params.finish()?;
     let sink = app.sink()?;
     let headers = request.headers().clone();
+    require_json(&headers)?;
     let mut body = Limited::<MAX_SAMPLES>::from_request(request, &app).await?;
     let _permit = body.permit.take();
     let records = app.run_blocking(move || split(body)).await?;

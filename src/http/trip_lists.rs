@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, RefOr};
@@ -14,11 +14,13 @@ use super::app::App;
 use super::fresh::{of_store, require};
 use super::list_options::{BboxText, FieldNames, LIST_FORMS, accepted};
 use super::params::{Moment, Params};
+use super::phase::Store;
 use super::problem::Problem;
 use super::trip_page::{Page, TripPage};
 use super::trips::path_segment;
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::ops::trips;
 use crate::store::{DevicesOfDays, Order};
 use crate::timeline::{DAY_MS, day_of};
 use crate::views::Form;
@@ -39,7 +41,7 @@ const OF_DEVICE: &str = "/v1/devices/{token}/trips";
 #[utoipa::path(get, path = OF_DEVICE, tag = "trips", operation_id = "tripsOfDevice",
     params(
         ("token" = String, Path,
-            description = "The device id; each byte other than A-Z a-z 0-9 . _ - is written as ~hh", example = "truck-17"),
+            description = "The device id, percent-encoded, or its token: each byte other than A-Z a-z 0-9 . _ - written as ~hh", example = "truck-17"),
         ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later"),
         ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier"),
         ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "Order by start time: asc (default) or desc"),
@@ -59,7 +61,7 @@ const OF_DEVICE: &str = "/v1/devices/{token}/trips";
     ),
     responses(
         (status = 200, description = "A page; `Link` has the URL of the next as `next`, and that of later changes as `changes`", body = TripPage),
-        (status = 404, description = "The device token or the cursor is not valid",
+        (status = 404, description = "The device is not known (`no_device`)",
             body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
@@ -102,7 +104,18 @@ async fn list_device(
     let mut page = Page::new(app, app.fresh(&store), options, cursor.is_none());
     page.fill(&device, (from_ms, to_ms), order).await?;
     require(min_version, |version: Version| page.includes(version))?;
+    if page.is_empty() && !is_known(app, &store, &device).await? {
+        let detail = format!("no sample of device `{device}` is stored; see /v1/devices");
+        return Err(Problem::new(StatusCode::NOT_FOUND, "no_device", detail));
+    }
     page.answer(uri).await
+}
+
+/// Whether the store or the memory has a trip of a device, or one was erased.
+async fn is_known(app: &App, store: &Store, device: &DeviceId) -> Result<bool, Problem> {
+    let all = (DeviceTime::MIN, DeviceTime::MAX);
+    let in_memory = app.fresh(store).range(device, all, Order::Asc, 1).await?;
+    Ok(!in_memory.rows.is_empty() || trips::is_known(store, device).await?)
 }
 
 /// Trips of all devices that overlap a span of time, ordered by device and start time.
@@ -125,8 +138,6 @@ async fn list_device(
     ),
     responses(
         (status = 200, description = "A page; `Link` has the URL of the next as `next`, and that of later changes as `changes`", body = TripPage),
-        (status = 404, description = "The cursor is not valid",
-            body = Problem, content_type = "application/problem+json"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
     ))]
@@ -157,7 +168,7 @@ async fn list_fleet(
 /// Fills a page with trips of all devices, from a cursor on.
 async fn fill_fleet(
     page: &mut Page<'_>,
-    store: &super::phase::Store,
+    store: &Store,
     (from_ms, to_ms): (DeviceTime, DeviceTime),
     cursor: Option<TripId>,
 ) -> Result<(), Problem> {

@@ -108,6 +108,11 @@ impl<'a> Page<'a> {
         self.complete_before.is_some_and(|before| version < before) || self.rows.iter().any(has)
     }
 
+    /// Whether no trip was found.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.next.is_none()
+    }
+
     /// Whether the rest is on the next page.
     pub fn is_full(&self) -> bool {
         self.next.is_some()

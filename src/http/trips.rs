@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::App;
-use super::body::{Limited, MAX_LOOKUP};
+use super::body::{Limited, MAX_LOOKUP, require_json};
 use super::fresh::{Fresh, find, require};
 use super::params::{Moment, Params};
 use super::problem::{ParamError, Problem};
@@ -162,9 +162,11 @@ pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
 pub async fn lookup_many(
     State(app): Shared,
     params: Params,
+    headers: HeaderMap,
     body: Limited<MAX_LOOKUP>,
 ) -> Result<Response, Problem> {
     params.finish()?;
+    require_json(&headers)?;
     let pairs = read_pairs(&body.bytes)?;
     // Frees the body, but holds the permit until the end of the request.
     let _permit = body.permit;
@@ -197,10 +199,16 @@ fn as_integer(value: &serde_json::Value) -> Option<String> {
     (number.fract() == 0.0).then(|| format!("{number:.0}"))
 }
 
+/// What is wrong with a body of pairs, and what it has to be.
+fn shape(error: &serde_json::Error) -> String {
+    let example = r#"{"pairs": [{"device": "truck-17", "at": "2026-11-20T21:38:00Z"}]}"#;
+    format!("{error}; send {example}")
+}
+
 fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
     let parsed: Result<Pairs, _> = serde_json::from_slice(body);
     let Pairs { pairs } =
-        parsed.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
+        parsed.map_err(|error| Problem::faults(vec![ParamError::new("body", shape(&error))]))?;
     if pairs.len() > MAX_PAIRS {
         let problem = format!("{} pairs, more than {MAX_PAIRS}", pairs.len());
         return Err(Problem::faults(vec![ParamError::new("pairs", problem)]));
@@ -241,7 +249,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id (`no_trip`), or it is not a valid id (`bad_id`)",
+        (status = 404, description = "No trip has the id (`no_trip`)",
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trip was erased",
             body = Problem, content_type = "application/problem+json"),

@@ -67,10 +67,16 @@ export const devices = (cursor, limit, signal) =>
   request(`/v1/devices${query({ limit, cursor })}`, { signal });
 
 /** Trips that overlap the span from `from` to `to`, ms; latest first, or earliest: `asc`. */
-export const trips = (token, { from, to, cursor, order = "desc", limit = 1000 }, signal) => {
+export const trips = async (token, { from, to, cursor, order = "desc", limit = 1000 }, signal) => {
   const iso = (ms) => (ms === undefined || ms === null ? null : new Date(ms).toISOString());
   const parameters = query({ from: iso(from), to: iso(to), order, limit, cursor });
-  return request(`/v1/devices/${token}/trips${parameters}`, { signal });
+  try {
+    return await request(`/v1/devices/${token}/trips${parameters}`, { signal });
+  } catch (error) {
+    // The device of a link may have no trip yet.
+    if (error.code !== "no_device") throw error;
+    return { trips: [], next: null };
+  }
 };
 
 /** The trip of a device that covers a time. */

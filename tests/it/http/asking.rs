@@ -61,8 +61,10 @@ fn an_id_of_any_form_finds_its_trip_also_a_retired_one() {
     let inside = "/v1/trips/truck-17~20240501T080300.000Z";
     assert_eq!(server.get(inside).json()["match"], "covers");
     server.get("/v1/trips/truck-17~20240501T090000.000Z").fails(404, "no_trip");
-    server.get("/v1/trips/nonsense").fails(404, "bad_id");
-    server.get("/v1/trips/truck-17~2024").fails(404, "bad_id");
+    server.get("/v1/trips/nonsense").fails(400, "bad_id");
+    server.get("/v1/trips/truck-17~2024").fails(400, "bad_id");
+    let encoded = ID.replace('~', "%7E").replace(':', "%3A");
+    assert_eq!(server.get(&format!("/v1/trips/{encoded}")).is(200).json()["id"], ID);
 
     let geo = server.get(&format!("/v1/trips/{ID}.geojson")).is(200);
     assert_eq!(geo.header("content-type"), Some("application/geo+json"));
@@ -185,7 +187,7 @@ fn everything_that_is_wrong_with_a_request_is_reported_at_once() {
     let problem = server.get("/v1/trips/lookup?at=yesterday&simplify=-1&colour=red");
     let problem = problem.fails(400, "bad_request");
     assert_eq!(faults(&problem), ["device", "at", "simplify", "colour"]);
-    let target = "/v1/devices/a%20b/trips?from=2&to=1&limit=1000000000&order=up&cursor=x";
+    let target = "/v1/devices/a%00b/trips?from=2&to=1&limit=1000000000&order=up&cursor=x";
     let problem = server.get(target).fails(400, "bad_request");
     assert_eq!(faults(&problem), ["token", "order", "limit", "cursor"]);
     let body = br#"{"pairs":[{"device":"","at":"x"},{"device":"d","at":true}]}"#;
@@ -206,10 +208,15 @@ fn everything_that_is_wrong_with_a_request_is_reported_at_once() {
         let problem = server.get(target).fails(400, "bad_request");
         assert_eq!(faults(&problem), [fault], "{target}");
     }
-    server.get("/v1/devices/a%20b/trips").fails(404, "no_device");
-    server.get("/v1/devices?cursor=x").fails(404, "no_page");
-    let both = server.get("/v1/devices/a%20b/trips?cursor=x").fails(404, "no_device");
-    assert!(both["detail"].as_str().unwrap().contains("not a valid cursor"), "{both}");
+    server.get("/v1/devices/a%20b/trips").is(200);
+    server.get("/v1/devices/a%20c/trips").fails(404, "no_device");
+    let problem = server.get("/v1/devices?cursor=x").fails(400, "bad_request");
+    assert_eq!(faults(&problem), ["cursor"]);
+    let problem = server.request("POST", "/v1/trips/lookup", "", b"[]").fails(400, "bad_request");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(r#"send {"pairs": [{"device": "truck-17""#), "{detail}");
+    let kind = "content-type: application/xml\r\n";
+    server.request("POST", "/v1/trips/lookup", kind, b"<a/>").fails(415, "unsupported_type");
     let empty = server.get("/v1/devices/truck-17/trips?from=2&to=1").is(200);
     assert_eq!(empty.json()["trips"], Value::Array(vec![]));
     server.get("/v1/nothing").fails(404, "not_found");

@@ -11,7 +11,7 @@ fn fleet(folder: &Folder) {
     let name_driver = |line: &str| {
         let mut sample: Value = serde_json::from_str(line).unwrap();
         let device = sample["device_id"].as_str().unwrap().to_owned();
-        if device.bytes().last().unwrap() % 2 == 0 {
+        if device.bytes().last().unwrap().is_multiple_of(2) {
             sample["driver"] = format!("driver of {device}").into();
         }
         format!("{sample}\n")
