@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::flags::{Context, Format};
+use super::flags::{Context, Format, PathFlag};
 use super::print::Printer;
 use super::report::Summary;
 use super::{ingest, open, serve};
@@ -63,9 +63,9 @@ async fn show_lookups(store: &AnyStore, printer: &mut Printer) -> anyhow::Result
     printer
         .line(&format!("  tstar lookup {} {time} --store sqlite:{STORE}\n", merged.device_id))?;
     let (row, extras) = merged.by_time(store).await?;
-    printer.answer(&row, &extras, Format::Table, false)?;
+    printer.answer(&row, &extras, Format::Table, &PathFlag::default())?;
     printer.line("\nThe same trip by an id that a merge retired:")?;
     printer.line(&format!("  tstar trip {} --store sqlite:{STORE}\n", merged.retired_id))?;
     let (row, extras) = merged.by_retired_id(store).await?;
-    printer.answer(&row, &extras, Format::Table, false)
+    printer.answer(&row, &extras, Format::Table, &PathFlag::default())
 }

@@ -54,7 +54,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
     pub prefix: Option<String>,
     /// One row for each sample, with the id of its trip
-    #[arg(long, conflicts_with = "path", help = points_help())]
+    #[arg(long, conflicts_with_all = ["path", "stops"], help = points_help())]
     pub points: bool,
     /// Write to this file, which appears, or is replaced, once it is complete
     #[arg(long, value_name = "FILE")]
@@ -158,7 +158,7 @@ impl ExportArgs {
     fn writer<W: Write>(&self, out: W, form: Form) -> anyhow::Result<TripWriter<W>> {
         Ok(match self.points {
             true => TripWriter::points(out, form)?,
-            false => TripWriter::new(out, form, self.path.path)?,
+            false => TripWriter::new(out, form, self.path.path)?.with_stops(self.path.stop_rule()),
         })
     }
 }

@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum}
 
 use super::exit;
 use crate::model::control::ControlKeys;
-use crate::model::time::parse_time;
+use crate::model::time::{parse_duration, parse_time};
 use crate::ops::dlq::DecodeOverrides;
 use crate::ops::{InvalidRequest, PreconditionFailed};
 use crate::settings::{
@@ -19,6 +19,7 @@ use crate::settings::{
     SettingsFile, exposed_files, read_secret, unknown_env,
 };
 use crate::telemetry::{self, logging};
+use crate::timeline::StopRule;
 use crate::views::{Form, PathRule, enumerated};
 
 /// Keys and values of the settings that flags name.
@@ -401,12 +402,30 @@ impl OutputFlags {
     }
 }
 
-/// Whether to print the samples.
+/// Whether to print the samples, and the stops.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PathFlag {
     /// Add the samples
     #[arg(long, help = path_help())]
     pub path: bool,
+    /// Add the stops, and the duration without them (ndjson and json)
+    #[arg(long)]
+    pub stops: bool,
+    /// Maximum distance of the samples of a stop from its first one, m [default: 100]
+    #[arg(long, value_name = "METRES", requires = "stops", value_parser = parse_radius)]
+    pub stop_radius: Option<f64>,
+    /// Minimum duration of a stop [default: 5m]
+    #[arg(long, value_name = "DURATION", requires = "stops", value_parser = parse_duration)]
+    pub stop_min: Option<i64>,
+}
+
+fn parse_radius(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(metres) if metres > 0.0 && metres <= StopRule::MAX_RADIUS_M => Ok(metres),
+        _ => {
+            Err(format!("it is not a distance in metres above 0, up to {}", StopRule::MAX_RADIUS_M))
+        }
+    }
 }
 
 fn path_help() -> String {
@@ -420,6 +439,15 @@ fn path_help() -> String {
 }
 
 impl PathFlag {
+    /// What counts as a stop, if stops are requested.
+    pub fn stop_rule(&self) -> Option<StopRule> {
+        let default = StopRule::default();
+        self.stops.then(|| StopRule {
+            radius_m: self.stop_radius.unwrap_or(default.radius_m),
+            min_ms: self.stop_min.unwrap_or(default.min_ms),
+        })
+    }
+
     /// Rejects `--path` for formats that cannot hold samples.
     pub fn check(&self, format: Format) -> Result<(), InvalidRequest> {
         let names = Form::names(|spec| spec.path == PathRule::Never);
@@ -431,6 +459,12 @@ impl PathFlag {
                 enumerated(&cannot, "and"),
                 enumerated(&can, "or")
             )));
+        }
+        if self.stops && !matches!(format, Format::Ndjson | Format::Json) {
+            let name = format.form().map_or("table", |form| form.spec().name);
+            let problem =
+                format!("--stops is not supported by {name}; use --format ndjson or json");
+            return Err(InvalidRequest(problem));
         }
         Ok(())
     }

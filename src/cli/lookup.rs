@@ -111,7 +111,7 @@ pub async fn lookup(
     let row = lookup::by_time(&store.reader, &device, time_ms).await;
     let row = row.map_err(|error| with_unit_hint(error, &args.time))?;
     let extras = Extras { open: Some(store.is_open(&row, context)), ..Extras::default() };
-    printer.answer(&row, &extras, format, args.trip.path.path)
+    printer.answer(&row, &extras, format, &args.trip.path)
 }
 
 /// Adds a hint to the error of a lookup without a result if its time looks like seconds.
@@ -143,5 +143,5 @@ pub async fn trip(args: &TripArgs, context: &Context, printer: &mut Printer) -> 
         merged: Some(matched == Match::Retired),
         ..Extras::default()
     };
-    printer.answer(&row, &extras, format, args.trip.path.path)
+    printer.answer(&row, &extras, format, &args.trip.path)
 }

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
 
-use super::flags::{Format, OutputFlags};
+use super::flags::{Format, OutputFlags, PathFlag};
 use super::table;
 use crate::ops::InvalidRequest;
 use crate::store::TripRow;
@@ -112,9 +112,10 @@ impl Printer {
     fn writer(
         &mut self,
         form: Form,
-        with_path: bool,
+        flag: &PathFlag,
     ) -> anyhow::Result<TripWriter<&mut dyn Write>> {
-        Ok(TripWriter::new(self.data(form)?, form, with_path)?)
+        let writer = TripWriter::new(self.data(form)?, form, flag.path)?;
+        Ok(writer.with_stops(flag.stop_rule()))
     }
 
     /// Prints one trip; as JSON it is one object, not an array.
@@ -123,13 +124,13 @@ impl Printer {
         row: &TripRow,
         extras: &Extras,
         format: Format,
-        with_path: bool,
+        flag: &PathFlag,
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
             return Ok(self.line(&table::answer(&TripJson::from_row(row)?, extras))?);
         };
         let form = if form == Form::Json { Form::Ndjson } else { form };
-        let mut writer = self.writer(form, with_path)?;
+        let mut writer = self.writer(form, flag)?;
         writer.write(row, extras)?;
         writer.finish()?;
         Ok(())
@@ -140,13 +141,13 @@ impl Printer {
         &mut self,
         rows: &[TripRow],
         format: Format,
-        with_path: bool,
+        flag: &PathFlag,
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
             let trips = rows.iter().map(TripJson::from_row).collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
-        let mut writer = self.writer(form, with_path)?;
+        let mut writer = self.writer(form, flag)?;
         for row in rows {
             writer.write(row, &Extras::default())?;
         }

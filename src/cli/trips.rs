@@ -96,12 +96,13 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
         }
         (None, Some(day)) => {
             let with_path = args.path.path
+                || args.path.stops
                 || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
             trips::of_day(&store, parse_day(day)?, order, limit, with_path).await?
         }
         (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),
     };
-    printer.list(&rows, format, args.path.path)
+    printer.list(&rows, format, &args.path)
 }
 
 impl TripsArgs {

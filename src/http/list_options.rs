@@ -93,8 +93,12 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Whether the answer has samples.
-    pub fn has_path(&self) -> bool {
+    /// Whether the answer needs the samples.
+    pub fn reads_path(&self) -> bool {
+        self.detail.stops.is_some() || self.has_path()
+    }
+
+    fn has_path(&self) -> bool {
         match self.form.spec().path {
             PathRule::Never => false,
             PathRule::OnRequest => self.detail.path,
@@ -114,10 +118,22 @@ impl Params {
             let form = form.spec().name;
             self.fault("fields", format!("{form} always has the same columns; leave it out"));
         }
-        if fields.as_ref().is_some_and(|fields| fields.iter().any(|field| field == "path")) {
-            detail.path = true;
+        let has = |name| fields.as_ref().is_some_and(|it: &Vec<_>| it.iter().any(|it| it == name));
+        detail.path |= has("path");
+        if has("stops") || has("moving_s") {
+            detail.stops.get_or_insert_default();
         }
+        self.check_stops(detail, form);
         ListOptions { limit, filter, fields, detail, form }
+    }
+}
+
+impl Params {
+    /// Rejects stops in formats that cannot hold them.
+    pub fn check_stops(&mut self, detail: Detail, form: Form) {
+        if detail.stops.is_some() && !matches!(form, Form::Json | Form::Ndjson) {
+            self.fault("stops", format!("{} cannot hold stops; use JSON", form.spec().name));
+        }
     }
 }
 

@@ -44,6 +44,7 @@ mod samples;
 mod session;
 mod sessions;
 mod stream_pace;
+mod summary;
 mod token;
 mod trip_lists;
 mod trip_page;
@@ -77,6 +78,7 @@ fn limited_routes() -> Routes {
         .routes(routes!(trips::by_id))
         .routes(routes!(explain::by_id))
         .routes(routes!(trip_lists::of_fleet))
+        .routes(routes!(summary::summary))
         .routes(routes!(devices::list))
         .routes(routes!(trip_lists::of_device))
         .routes(routes!(changes::list))

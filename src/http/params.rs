@@ -11,12 +11,16 @@ use crate::identity::{DeviceId, TripId, device_of_token};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
+use crate::timeline::StopRule;
 
 /// Default items per page.
 pub const DEFAULT_LIMIT: usize = 100;
 
 /// Maximum items per page.
 pub const MAX_LIMIT: usize = 1000;
+
+/// Maximum minimum duration of a stop, s.
+const MAX_STOP_S: f64 = 86_400.0;
 
 /// The parameters of a request. Each can be read once; [`Params::finish`] rejects unread ones.
 #[derive(Debug, Default)]
@@ -150,7 +154,31 @@ impl Params {
             Ok(metres) if metres > 0.0 && metres <= 1e6 => Ok(metres),
             _ => Err(format!("`{text}` is not a distance above 0, up to 1000000 metres")),
         };
-        Detail { path: self.flag("path"), simplify_m: self.read("simplify", parse) }
+        let (path, simplify_m) = (self.flag("path"), self.read("simplify", parse));
+        Detail { path, simplify_m, stops: self.stops() }
+    }
+
+    /// What counts as a stop, if stops are requested.
+    fn stops(&mut self) -> Option<StopRule> {
+        let rule = self.stop_rule();
+        self.flag("stops").then_some(rule)
+    }
+
+    /// What counts as a stop.
+    pub fn stop_rule(&mut self) -> StopRule {
+        let number = |text: &str, max: f64, what: &str| match text.parse::<f64>() {
+            Ok(number) if number > 0.0 && number <= max => Ok(number),
+            _ => Err(format!("`{text}` is not {what} above 0, up to {max}")),
+        };
+        let radius_m = self.read("stop_radius_m", |text| {
+            number(text, StopRule::MAX_RADIUS_M, "a distance in metres")
+        });
+        let min_s = self.read("stop_min_s", |text| number(text, MAX_STOP_S, "a time in seconds"));
+        let default = StopRule::default();
+        #[expect(clippy::cast_possible_truncation, reason = "at most a day")]
+        let min_ms = min_s.map_or(default.min_ms, |min_s| (min_s * 1e3).ceil() as i64);
+        let radius_m = radius_m.unwrap_or(default.radius_m);
+        StopRule { radius_m, min_ms }
     }
 
     /// Whether a parameter has a fault.
@@ -198,4 +226,6 @@ pub struct Detail {
     pub path: bool,
     /// Tolerance of the simplification, m; `None`: the complete path.
     pub simplify_m: Option<f64>,
+    /// What counts as a stop; `None`: no stops.
+    pub stops: Option<StopRule>,
 }

@@ -53,6 +53,11 @@ const OF_DEVICE: &str = "/v1/devices/{token}/trips";
         ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
+        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
+            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
+        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
+            description = "Minimum duration of a stop, s; default 300"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum trips per page; default 100"),
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
@@ -132,6 +137,11 @@ async fn is_known(app: &App, store: &Store, device: &DeviceId) -> Result<bool, P
         ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
+        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
+            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
+        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
+            description = "Minimum duration of a stop, s; default 300"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum trips per page; default 100"),
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
@@ -188,7 +198,7 @@ async fn fill_fleet(
 }
 
 /// The span of a list of all devices: a day, or `from` and `to`. `None` after a fault.
-fn fleet_span(params: &mut Params) -> Option<(DeviceTime, DeviceTime)> {
+pub(super) fn fleet_span(params: &mut Params) -> Option<(DeviceTime, DeviceTime)> {
     let day = params.day();
     let span = params.span();
     if params.has_fault("day") || params.has_fault("from") || params.has_fault("to") {

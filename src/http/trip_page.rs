@@ -157,7 +157,7 @@ impl<'a> Page<'a> {
             return Ok(false);
         }
         self.bytes += approximate_size(&row);
-        if self.options.has_path() {
+        if self.options.reads_path() {
             let samples = u64::try_from(row.samples).unwrap_or_default();
             let bytes = usize::try_from(samples.saturating_mul(2 * MIN_SAMPLE));
             self.bytes = self.bytes.saturating_add(bytes.unwrap_or(usize::MAX));
@@ -180,7 +180,7 @@ impl<'a> Page<'a> {
         let to_changes = self.changes.as_ref().map(changes_link);
         let links: Vec<String> = to_next.into_iter().chain(to_changes).collect();
         let (app, options, changes) = (self.app, self.options, self.changes);
-        let is_long = options.has_path();
+        let is_long = options.reads_path();
         let work = move || write(self.rows, &options, next, changes);
         let response = if is_long { app.run_blocking(work).await? } else { work()? };
         let response = with_header(response, header::VARY, "accept");
@@ -223,6 +223,9 @@ fn item(row: &TripRow, extras: Extras, options: &ListOptions) -> Result<TripItem
     let mut trip = TripJson::from_row(row)?;
     if options.detail.path {
         trip = trip.with_path(row, options.detail.simplify_m)?;
+    }
+    if let Some(rule) = options.detail.stops {
+        trip = trip.with_stops(row, rule)?;
     }
     let answer = TripAnswer { trip, extras };
     let Some(fields) = &options.fields else { return Ok(TripItem::Whole(Box::new(answer))) };

@@ -88,9 +88,10 @@ impl App {
         let etag = etag(&row, &extras);
         let mut response = if is_unchanged(headers, &etag) {
             StatusCode::NOT_MODIFIED.into_response()
-        } else if detail.path || form != Form::Json {
+        } else if detail.path || detail.stops.is_some() || form != Form::Json {
             let samples = u64::try_from(row.samples).unwrap_or_default();
-            if detail.simplify_m.is_none() && samples * MIN_SAMPLE > MAX_ANSWER as u64 {
+            let is_whole = (detail.path || form != Form::Json) && detail.simplify_m.is_none();
+            if is_whole && samples * MIN_SAMPLE > MAX_ANSWER as u64 {
                 return Err(Problem::large_answer());
             }
             match samples > LONG_PATH {
@@ -111,6 +112,9 @@ fn body(row: &TripRow, extras: Extras, form: Form, detail: Detail) -> Result<Res
         let mut trip = TripJson::from_row(row)?;
         if detail.path {
             trip = trip.with_path(row, detail.simplify_m)?;
+        }
+        if let Some(rule) = detail.stops {
+            trip = trip.with_stops(row, rule)?;
         }
         return Ok(Json(TripAnswer { trip, extras }).into_response());
     };

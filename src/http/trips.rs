@@ -77,6 +77,11 @@ pub struct PairAnswers {
         ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
+        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
+            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
+        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
+            description = "Minimum duration of a stop, s; default 300"),
         ("min_version" = Option<i64>, Query, minimum = 0,
             description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
     ),
@@ -240,6 +245,11 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
         ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
         ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
             description = "Omit samples of the path within this distance, in metres, of the line through the others"),
+        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
+        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
+            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
+        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
+            description = "Minimum duration of a stop, s; default 300"),
         ("min_version" = Option<i64>, Query, minimum = 0,
             description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
     ),
@@ -265,6 +275,7 @@ pub async fn by_id(
     let segment = path_segment(id)?;
     let (id, form) = split_format(&segment);
     let (detail, min_version) = (params.detail(), params.min_version());
+    params.check_stops(detail, form);
     params.finish()?;
     let found = find(&app, id, min_version).await?;
     let extras = Extras {

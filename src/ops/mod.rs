@@ -23,6 +23,7 @@ pub mod run;
 pub mod schema;
 pub mod serve;
 pub mod simulate;
+pub mod summary;
 pub mod topic_log;
 pub mod trip_filter;
 pub mod trips;

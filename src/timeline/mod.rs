@@ -18,11 +18,13 @@ mod days;
 mod derived;
 mod packed;
 mod path;
+mod stops;
 mod trip;
 mod trips;
 
 pub use derived::{Jumps, PathStats};
 pub use path::Path;
+pub use stops::{Stop, StopRule, stops};
 pub use trip::{Driver, Trip, Waiting};
 
 pub use crate::model::limits::{ClockGuard, ClockViolation, LegFilter, Limits, MovementFilter};

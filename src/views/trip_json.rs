@@ -8,7 +8,7 @@ use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
-use crate::timeline::{Path, ReadingKind, Sample};
+use crate::timeline::{Path, ReadingKind, Sample, Stop, StopRule, stops};
 
 /// A trip, keys in the order of the contract.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -50,10 +50,29 @@ pub struct TripJson {
     /// The samples, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathJson>,
+    /// The stops, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stops: Option<Vec<StopJson>>,
+    /// Duration without the stops, s, if they are requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving_s: Option<f64>,
+}
+
+/// A stop: the device stayed within a radius of its first sample.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct StopJson {
+    /// Time of its first sample.
+    pub start_time: String,
+    /// Time of its last sample.
+    pub end_time: String,
+    /// Time from start to end, s.
+    pub duration_s: f64,
+    /// Position of its first sample.
+    pub position: LatLon,
 }
 
 /// The names of the fields that a trip in a list may have, in their order.
-pub const TRIP_FIELDS: [&str; 20] = [
+pub const TRIP_FIELDS: [&str; 22] = [
     "id",
     "device_id",
     "t_star",
@@ -72,6 +91,8 @@ pub const TRIP_FIELDS: [&str; 20] = [
     "absorbed",
     "version",
     "path",
+    "stops",
+    "moving_s",
     "open",
     "fresh",
 ];
@@ -189,8 +210,7 @@ impl TripJson {
     pub fn from_row(row: &TripRow) -> Result<Self, ViewError> {
         let device = row.device_id.as_str();
         let absorbed = row.absorbed.keys().map(|t_star_ms| text_id(device, *t_star_ms));
-        #[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
-        let duration_s = (row.end_ms - row.start_ms) as f64 / 1e3;
+        let duration_s = seconds(row.end_ms - row.start_ms);
         let counted_s = duration_s - row.jump_s.unwrap_or(0.0);
         Ok(Self {
             id: text_id(device, row.t_star_ms)?,
@@ -212,6 +232,8 @@ impl TripJson {
             absorbed: absorbed.collect::<Result<_, _>>()?,
             version: row.version.get(),
             path: None,
+            stops: None,
+            moving_s: None,
         })
     }
 
@@ -223,6 +245,36 @@ impl TripJson {
         self.path = Some(PathJson::from_path(&read_path(row, &self.id, tolerance_m)?));
         Ok(self)
     }
+}
+
+impl TripJson {
+    /// Adds the stops of the complete path of the row, and the duration without them.
+    ///
+    /// # Errors
+    /// The path cannot be read.
+    pub fn with_stops(mut self, row: &TripRow, rule: StopRule) -> Result<Self, ViewError> {
+        let stops = stops(&read_path(row, &self.id, None)?, rule);
+        let stopped_ms: i64 = stops.iter().map(|stop| stop.end_ms - stop.start_ms).sum();
+        self.moving_s = Some(seconds(row.end_ms - row.start_ms - stopped_ms));
+        self.stops = Some(stops.iter().map(StopJson::new).collect());
+        Ok(self)
+    }
+}
+
+impl StopJson {
+    fn new(stop: &Stop) -> Self {
+        Self {
+            start_time: format_time(stop.start_ms.ms()),
+            end_time: format_time(stop.end_ms.ms()),
+            duration_s: seconds(stop.end_ms - stop.start_ms),
+            position: LatLon { lat: stop.lat, lon: stop.lon },
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
+fn seconds(duration_ms: i64) -> f64 {
+    duration_ms as f64 / 1e3
 }
 
 /// The path of a row. `tolerance_m`, in metres, simplifies it.

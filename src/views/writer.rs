@@ -7,12 +7,15 @@ use super::parquet::{PointTable, TripTable};
 use super::trip_json::{Answer, read_path, text_id};
 use super::{Extras, TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
+use crate::timeline::StopRule;
 
 /// Writes trips in an output format, or their samples; holds one trip at a time.
 pub struct TripWriter<W: Write> {
     sink: Sink<W>,
     /// Tolerance of [`simplify`](super::simplify()), m; `None`: complete paths.
     tolerance_m: Option<f64>,
+    /// What counts as a stop; `None`: trips are without their stops.
+    stops: Option<StopRule>,
     /// Trips written so far.
     trips: u64,
 }
@@ -43,7 +46,7 @@ impl<W: Write> TripWriter<W> {
             }
             Layout::Table => Sink::TripTable(Box::new(TripTable::new(out)?)),
         };
-        Ok(Self { sink, tolerance_m: None, trips: 0 })
+        Ok(Self { sink, tolerance_m: None, stops: None, trips: 0 })
     }
 
     /// A writer of the samples of trips.
@@ -56,7 +59,7 @@ impl<W: Write> TripWriter<W> {
             Layout::Text(frame, text) => Sink::Points(TextOut { out, frame, written: 0 }, *text),
             Layout::Table => Sink::PointTable(Box::new(PointTable::new(out)?)),
         };
-        Ok(Self { sink, tolerance_m: None, trips: 0 })
+        Ok(Self { sink, tolerance_m: None, stops: None, trips: 0 })
     }
 
     /// Simplifies paths: omits samples within `tolerance_m`, in metres, of the line through the
@@ -64,6 +67,13 @@ impl<W: Write> TripWriter<W> {
     #[must_use]
     pub fn simplified(mut self, tolerance_m: Option<f64>) -> Self {
         self.tolerance_m = tolerance_m;
+        self
+    }
+
+    /// Adds the stops of trips, where the format can hold them: JSON and NDJSON.
+    #[must_use]
+    pub fn with_stops(mut self, stops: Option<StopRule>) -> Self {
+        self.stops = stops;
         self
     }
 
@@ -78,6 +88,9 @@ impl<W: Write> TripWriter<W> {
                 let mut trip = TripJson::from_row(row)?;
                 if *with_path {
                     trip = trip.with_path(row, tolerance_m)?;
+                }
+                if let Some(rule) = self.stops {
+                    trip = trip.with_stops(row, rule)?;
                 }
                 let view = TripView { row, answer: Answer { trip, extras }, tolerance_m };
                 out.write(&text(&view)?, extras)?;

@@ -24,7 +24,7 @@ const SEED: &str = "1";
 /// What operations with ids, cursors or spans may answer to a request that is valid by the schema.
 const CONFIG: &str = r#"
 [[operations]]
-include-operation-id-regex = "^(trips(OfDevice)?(_[a-z]+)?|devices|trip|explain)$"
+include-operation-id-regex = "^(trips(OfDevice)?(_[a-z]+)?|devices|trip|explain|summary)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404", "503"]
 "#;
 

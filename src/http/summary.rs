@@ -1,0 +1,118 @@
+//! Route of sums over trips.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::app::App;
+use super::params::{Moment, Params};
+use super::problem::{ParamError, Problem};
+use super::trip_lists::fleet_span;
+use crate::identity::DeviceId;
+use crate::ops::summary::{SummaryError, SummaryKey, SummaryRequest, Sums, sum_up};
+
+/// Sums over trips.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SumsJson {
+    /// Number of trips.
+    trips: u64,
+    /// Distance, m, to 0.1.
+    distance_m: f64,
+    /// Duration, s.
+    duration_s: f64,
+    /// Duration without the stops, s.
+    moving_s: f64,
+}
+
+/// The sums of a device, driver or day.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SummaryRow {
+    /// Device id, driver, or UTC day; null: trips without a driver.
+    key: Option<String>,
+    /// The sums.
+    #[serde(flatten)]
+    sums: SumsJson,
+}
+
+/// A summary of trips.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SummaryAnswer {
+    /// A row for each key, ordered by it.
+    rows: Vec<SummaryRow>,
+    /// All trips together.
+    total: SumsJson,
+}
+
+impl SumsJson {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    fn new(sums: &Sums) -> Self {
+        Self {
+            trips: sums.trips,
+            distance_m: sums.distance_dm as f64 / 10.0,
+            duration_s: sums.duration_ms as f64 / 1e3,
+            moving_s: sums.moving_ms as f64 / 1e3,
+        }
+    }
+}
+
+impl From<SummaryError> for Problem {
+    fn from(error: SummaryError) -> Self {
+        match error {
+            SummaryError::Store(error) => error.into(),
+            SummaryError::TooManyTrips | SummaryError::TooManyRows => {
+                Self::faults(vec![ParamError::new("to", error)])
+            }
+            SummaryError::Row { .. } => {
+                tracing::error!(error = %super::problem::chain(&error), "no summary");
+                let detail = "a stored trip cannot be read; check the store with `tstar verify`";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "malformed_trip", detail)
+            }
+        }
+    }
+}
+
+/// Sums over the trips that start in a span: by device, driver or day.
+#[utoipa::path(get, path = "/v1/summary", tag = "trips", operation_id = "summary",
+    params(
+        ("by" = Option<String>, Query, pattern = "^(device|driver|day)$", description = "Rows: device, driver or day (default)"),
+        ("from" = Option<Moment>, Query, description = "Only trips that start at this time or later; with `to`"),
+        ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier, at most 31 days after `from`"),
+        ("day" = Option<String>, Query, format = "date", description = "UTC day, instead of `from` and `to`", example = "2026-11-20"),
+        ("device" = Option<String>, Query, min_length = 1, max_length = 256, pattern = r"^[^\x00]*$",
+            description = "Only trips of this device", example = "truck-17"),
+        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
+            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
+        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
+            description = "Minimum duration of a stop, s; default 300"),
+    ),
+    responses(
+        (status = 200, description = "The sums", body = SummaryAnswer),
+        (status = 400, description = "The request is not valid, or there are more than 100,000 trips or 10,000 rows; `faults` lists every fault",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
+pub async fn summary(State(app): State<Arc<App>>, mut params: Params) -> Result<Response, Problem> {
+    let span = fleet_span(&mut params);
+    let by = params.read("by", |text| match text {
+        "device" => Ok(SummaryKey::Device),
+        "driver" => Ok(SummaryKey::Driver),
+        "day" => Ok(SummaryKey::Day),
+        other => Err(format!("`{other}` is not device, driver or day")),
+    });
+    let device = params.read("device", |text| DeviceId::new(text)).map(DeviceId::into_string);
+    let rule = params.stop_rule();
+    params.finish()?;
+    let span = span.expect("it has no fault");
+    let request = SummaryRequest { span, device, by: by.unwrap_or(SummaryKey::Day), rule };
+    let found = sum_up(&*app.store()?, &request).await?;
+    let row = |(key, sums): (&Option<String>, &Sums)| SummaryRow {
+        key: key.clone(),
+        sums: SumsJson::new(sums),
+    };
+    let rows = found.rows.iter().map(row).collect();
+    Ok(Json(SummaryAnswer { rows, total: SumsJson::new(&found.total) }).into_response())
+}

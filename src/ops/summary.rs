@@ -1,0 +1,180 @@
+//! Sums over the trips of a span: by device, driver or day.
+
+use std::collections::BTreeMap;
+
+use crate::codec::trip_row::RowError;
+use crate::model::scalar::{Day, DeviceTime};
+use crate::model::time::format_time;
+use crate::store::{DevicesOfDays, Order, StoreError, TripRow, TripStore};
+use crate::timeline::{StopRule, day_of, stops};
+
+/// Trips of a device that are read at once.
+const PAGE: usize = 32;
+
+/// Devices of a day that are read at once.
+const DEVICES: usize = 100;
+
+/// Maximum number of trips of a summary: their paths are all read.
+pub const MAX_TRIPS: u64 = 100_000;
+
+/// Maximum number of rows of a summary.
+pub const MAX_ROWS: usize = 10_000;
+
+/// What a row of a summary is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryKey {
+    /// A device.
+    Device,
+    /// A driver, or no driver.
+    Driver,
+    /// The UTC day on which trips start.
+    Day,
+}
+
+/// Sums over trips.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Number of trips.
+    pub trips: u64,
+    /// Distance, tenths of a metre: the sum of what each trip shows.
+    pub distance_dm: i64,
+    /// Duration, ms.
+    pub duration_ms: i64,
+    /// Duration without the stops, ms.
+    pub moving_ms: i64,
+}
+
+/// The sums of a span.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// By key, in order; `None`: trips without a driver.
+    pub rows: BTreeMap<Option<String>, Sums>,
+    /// All of them together.
+    pub total: Sums,
+}
+
+/// Why there is no summary.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SummaryError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A path cannot be read.
+    #[error("a trip of device `{device}` cannot be read")]
+    Row {
+        /// Device id.
+        device: String,
+        /// What is wrong with it.
+        source: RowError,
+    },
+    /// There are too many trips.
+    #[error("more than {MAX_TRIPS} trips; choose a shorter span, or one device")]
+    TooManyTrips,
+    /// There are too many keys.
+    #[error("more than {MAX_ROWS} rows; choose a shorter span, or one device")]
+    TooManyRows,
+}
+
+/// The trips to sum up: those that start in a span, both ends inclusive, ms.
+#[derive(Clone, Debug)]
+pub struct SummaryRequest {
+    /// The span.
+    pub span: (DeviceTime, DeviceTime),
+    /// One device; all if `None`.
+    pub device: Option<String>,
+    /// The rows of the summary.
+    pub by: SummaryKey,
+    /// What counts as a stop.
+    pub rule: StopRule,
+}
+
+/// Sums up the trips of a span.
+///
+/// # Errors
+/// [`SummaryError`].
+pub async fn sum_up<S: TripStore>(
+    store: &S,
+    request: &SummaryRequest,
+) -> Result<Summary, SummaryError> {
+    let mut summary = Summary::default();
+    if let Some(device) = &request.device {
+        summary.add_device(store, device, request).await?;
+        return Ok(summary);
+    }
+    let (from_ms, to_ms) = request.span;
+    let days = (day_of(from_ms).get()..=day_of(to_ms).get()).map(Day);
+    let mut devices = DevicesOfDays::new(store, days, None, DEVICES);
+    while let Some(device) = devices.next().await? {
+        summary.add_device(store, &device, request).await?;
+    }
+    Ok(summary)
+}
+
+impl Summary {
+    /// Adds the trips of a device.
+    async fn add_device<S: TripStore>(
+        &mut self,
+        store: &S,
+        device: &str,
+        request: &SummaryRequest,
+    ) -> Result<(), SummaryError> {
+        let (mut from_ms, to_ms) = request.span;
+        while from_ms <= to_ms {
+            let rows = store.range(device, from_ms, to_ms, Order::Asc, PAGE).await?;
+            for row in &rows {
+                // One that started before the span counts there.
+                if row.start_ms >= request.span.0 {
+                    self.add(row, request)?;
+                }
+            }
+            match rows.last() {
+                Some(last) if rows.len() == PAGE => from_ms = last.end_ms + 1,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, row: &TripRow, request: &SummaryRequest) -> Result<(), SummaryError> {
+        let sums = Sums::from_trip(row, request.rule)?;
+        self.total.add(&sums);
+        if self.total.trips > MAX_TRIPS {
+            return Err(SummaryError::TooManyTrips);
+        }
+        let key = match request.by {
+            SummaryKey::Device => Some(row.device_id.clone()),
+            SummaryKey::Driver => row.driver.clone(),
+            SummaryKey::Day => Some(day_text(row.start_ms)),
+        };
+        self.rows.entry(key).or_default().add(&sums);
+        if self.rows.len() > MAX_ROWS { Err(SummaryError::TooManyRows) } else { Ok(()) }
+    }
+}
+
+/// The UTC day of a time.
+fn day_text(time_ms: DeviceTime) -> String {
+    let text = format_time(time_ms.ms());
+    text.split_once('T').map_or_else(|| text.clone(), |(day, _)| day.to_owned())
+}
+
+impl Sums {
+    fn from_trip(row: &TripRow, rule: StopRule) -> Result<Self, SummaryError> {
+        let trip = row
+            .to_trip()
+            .map_err(|source| SummaryError::Row { device: row.device_id.clone(), source })?;
+        let stopped_ms: i64 =
+            stops(trip.path(), rule).iter().map(|stop| stop.end_ms - stop.start_ms).sum();
+        let duration_ms = row.end_ms - row.start_ms;
+        #[expect(clippy::cast_possible_truncation, reason = "far below 2^63")]
+        let distance_dm = (row.distance_m * 10.0).round() as i64;
+        Ok(Self { trips: 1, distance_dm, duration_ms, moving_ms: duration_ms - stopped_ms })
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.trips += other.trips;
+        self.distance_dm += other.distance_dm;
+        self.duration_ms += other.duration_ms;
+        self.moving_ms += other.moving_ms;
+    }
+}
