@@ -19,9 +19,6 @@ pub const DEFAULT_LIMIT: usize = 100;
 /// Maximum items per page.
 pub const MAX_LIMIT: usize = 1000;
 
-/// Maximum minimum duration of a stop, s.
-const MAX_STOP_S: f64 = 86_400.0;
-
 /// The parameters of a request. Each can be read once; [`Params::finish`] rejects unread ones.
 #[derive(Debug, Default)]
 pub struct Params {
@@ -173,7 +170,9 @@ impl Params {
         let radius_m = self.read("stop_radius_m", |text| {
             number(text, StopRule::MAX_RADIUS_M, "a distance in metres")
         });
-        let min_s = self.read("stop_min_s", |text| number(text, MAX_STOP_S, "a time in seconds"));
+        #[expect(clippy::cast_precision_loss, reason = "a day")]
+        let max_s = StopRule::MAX_MIN_MS as f64 / 1e3;
+        let min_s = self.read("stop_min_s", |text| number(text, max_s, "a time in seconds"));
         let default = StopRule::default();
         #[expect(clippy::cast_possible_truncation, reason = "at most a day")]
         let min_ms = min_s.map_or(default.min_ms, |min_s| (min_s * 1e3).ceil() as i64);

@@ -6,7 +6,7 @@ use crate::codec::trip_row::RowError;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::format_time;
 use crate::store::{DevicesOfDays, Order, StoreError, TripRow, TripStore};
-use crate::timeline::{StopRule, day_of, stops};
+use crate::timeline::{StopRule, day_of, moving_ms, stops};
 
 /// Trips of a device that are read at once.
 const PAGE: usize = 32;
@@ -163,12 +163,11 @@ impl Sums {
         let trip = row
             .to_trip()
             .map_err(|source| SummaryError::Row { device: row.device_id.clone(), source })?;
-        let stopped_ms: i64 =
-            stops(trip.path(), rule).iter().map(|stop| stop.end_ms - stop.start_ms).sum();
+        let moving_ms = moving_ms(trip.path(), &stops(trip.path(), rule));
         let duration_ms = row.end_ms - row.start_ms;
         #[expect(clippy::cast_possible_truncation, reason = "far below 2^63")]
         let distance_dm = (row.distance_m * 10.0).round() as i64;
-        Ok(Self { trips: 1, distance_dm, duration_ms, moving_ms: duration_ms - stopped_ms })
+        Ok(Self { trips: 1, distance_dm, duration_ms, moving_ms })
     }
 
     fn add(&mut self, other: &Self) {

@@ -24,7 +24,7 @@ mod trips;
 
 pub use derived::{Jumps, PathStats};
 pub use path::Path;
-pub use stops::{Stop, StopRule, stops};
+pub use stops::{Stop, StopRule, moving_ms, stops};
 pub use trip::{Driver, Trip, Waiting};
 
 pub use crate::model::limits::{ClockGuard, ClockViolation, LegFilter, Limits, MovementFilter};

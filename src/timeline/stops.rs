@@ -16,6 +16,9 @@ pub struct StopRule {
 impl StopRule {
     /// Maximum radius that a request may choose, m.
     pub const MAX_RADIUS_M: f64 = 10_000.0;
+
+    /// Maximum duration that a request may choose, ms: a day.
+    pub const MAX_MIN_MS: i64 = 86_400_000;
 }
 
 impl Default for StopRule {
@@ -63,6 +66,13 @@ pub fn stops(path: &Path, rule: StopRule) -> Vec<Stop> {
     }
     close(&first, last_ms);
     stops
+}
+
+/// The time from the start to the end of a path without its stops, ms.
+#[must_use]
+pub fn moving_ms(path: &Path, stops: &[Stop]) -> i64 {
+    let stopped_ms: i64 = stops.iter().map(|stop| stop.end_ms - stop.start_ms).sum();
+    path.last().time_ms - path.first().time_ms - stopped_ms
 }
 
 #[cfg(test)]
