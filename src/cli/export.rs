@@ -8,19 +8,20 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 
-use super::flags::{Context, PathFlag, ServerFlags, parse_range};
+use super::flags::{Context, PathFlag, ServerFlags, TagFlag, parse_range};
 use super::print::Printer;
 use super::progress::style;
 use super::{exit, open, stop};
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
+use crate::model::tag::TripTags;
 use crate::model::time::parse_day;
 use crate::model::visible::visible;
 use crate::ops::export::{ExportSpan, Selection, export};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::store::TripRow;
 use crate::store::files::NewFile;
-use crate::views::{Extras, Form, FormSpec, TripWriter, enumerated};
+use crate::views::{Extras, Form, FormSpec, TripWriter, enumerated, tag_values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,6 +54,8 @@ pub struct ExportArgs {
     /// Only trips whose id has this year, month, day or hour
     #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
     pub prefix: Option<String>,
+    #[command(flatten)]
+    pub tags: TagFlag,
     /// One row for each sample, with the id of its trip
     #[arg(long, conflicts_with_all = ["path", "stops"], help = points_help())]
     pub points: bool,
@@ -103,7 +106,7 @@ pub async fn run(
         let is_hidden = printer.is_terminal();
         let mut progress = ExportProgress::new(is_hidden, None);
         let mut writer = args.writer(printer.data(form)?, form)?;
-        let changed = export(&store, &selection, |row| progress.write(row, &mut writer)).await?;
+        let changed = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
         writer.finish()?;
         progress.finish(changed);
         return Ok(());
@@ -115,7 +118,7 @@ pub async fn run(
     let mut out = BufWriter::with_capacity(1 << 16, new.file());
     let mut progress = ExportProgress::new(false, Some(cancel));
     let mut writer = args.writer(&mut out, form)?;
-    let changed = export(&store, &selection, |row| progress.write(row, &mut writer)).await?;
+    let changed = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
     writer.finish().with_context(failed)?;
     drop(out);
     new.persist(&path).with_context(failed)?;
@@ -152,7 +155,7 @@ impl ExportArgs {
                 )
             }
         };
-        Selection::new(device, span)
+        Ok(Selection::new(device, span)?.with_tags(self.tags.tag.clone()))
     }
 
     fn writer<W: Write>(&self, out: W, form: Form) -> anyhow::Result<TripWriter<W>> {
@@ -193,8 +196,13 @@ impl ExportProgress {
     }
 
     /// Writes a trip and counts it.
-    fn write<W: Write>(&mut self, row: &TripRow, writer: &mut TripWriter<W>) -> anyhow::Result<()> {
-        writer.write(row, &Extras::default())?;
+    fn write<W: Write>(
+        &mut self,
+        (row, tags): (&TripRow, &TripTags),
+        writer: &mut TripWriter<W>,
+    ) -> anyhow::Result<()> {
+        let extras = Extras { tags: Some(tag_values(tags)), ..Extras::default() };
+        writer.write(row, &extras)?;
         self.trips += 1;
         self.samples += u64::try_from(row.samples).unwrap_or_default();
         if !self.bar.is_hidden() {

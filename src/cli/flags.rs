@@ -11,6 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum}
 
 use super::exit;
 use crate::model::control::ControlKeys;
+use crate::model::tag::TagFilter;
 use crate::model::time::{parse_duration, parse_time};
 use crate::ops::dlq::DecodeOverrides;
 use crate::ops::{InvalidRequest, PreconditionFailed};
@@ -232,7 +233,7 @@ setting_flags! {
     EntryFlags: Logging;
     /// How to reach the brokers, and the topic.
     BrokerFlags: Brokers;
-    /// How to reach the dead letters of a store, which names the topic.
+    /// How to reach a store and the topics next to its log: dead letters, the change feed.
     LetterFlags: Cluster Server;
     /// Overrides of the store's rules for decoding.
     OverrideFlags: Overrides;
@@ -402,6 +403,14 @@ impl OutputFlags {
     }
 }
 
+/// Which trips are printed, by their tags.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TagFlag {
+    /// Only trips with this tag, or with any value of the key; several have to match
+    #[arg(long, value_name = "KEY[=VALUE]")]
+    pub tag: Vec<TagFilter>,
+}
+
 /// Whether to print the samples, and the stops.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PathFlag {
@@ -415,7 +424,7 @@ pub struct PathFlag {
     #[arg(long, value_name = "METRES", requires = "stops", value_parser = parse_radius)]
     pub stop_radius: Option<f64>,
     /// Minimum duration of a stop [default: 5m]
-    #[arg(long, value_name = "DURATION", requires = "stops", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", requires = "stops", value_parser = parse_stop_min)]
     pub stop_min: Option<i64>,
 }
 
@@ -425,6 +434,13 @@ fn parse_radius(text: &str) -> Result<f64, String> {
         _ => {
             Err(format!("it is not a distance in metres above 0, up to {}", StopRule::MAX_RADIUS_M))
         }
+    }
+}
+
+fn parse_stop_min(text: &str) -> Result<i64, String> {
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        ms if ms <= StopRule::MAX_MIN_MS => Ok(ms),
+        _ => Err("it is longer than a day".to_owned()),
     }
 }
 

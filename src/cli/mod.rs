@@ -29,6 +29,7 @@ mod serve;
 mod simulate;
 mod stop;
 mod table;
+mod tag;
 mod trips;
 mod verify;
 
@@ -92,6 +93,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// List the trips of a device, or of all devices on a day, by start time
     Trips(trips::TripsArgs),
+    /// Show, set and remove the tags of a trip
+    Tag(tag::TagArgs),
     /// List devices
     Devices(devices::DevicesArgs),
     /// Export all trips, by device and start time
@@ -186,6 +189,7 @@ async fn dispatch(
         Command::Trip(args) => lookup::trip(&args, context, printer).await,
         Command::Explain(args) => explain::run(&args, context, printer).await,
         Command::Trips(args) => trips::run(&args, context, printer).await,
+        Command::Tag(args) => tag::run(&args, context, printer).await,
         Command::Devices(args) => devices::run(&args, context, printer).await,
         Command::Export(args) => export::run(&args, context, printer).await,
         Command::Forget(args) => forget::run(&args, context, printer).await,

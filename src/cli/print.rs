@@ -139,17 +139,18 @@ impl Printer {
     /// Prints a list of trips.
     pub fn list(
         &mut self,
-        rows: &[TripRow],
+        rows: &[(TripRow, Extras)],
         format: Format,
         flag: &PathFlag,
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
-            let trips = rows.iter().map(TripJson::from_row).collect::<Result<Vec<_>, _>>()?;
+            let trips = rows.iter().map(|(row, _)| TripJson::from_row(row));
+            let trips = trips.collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
         let mut writer = self.writer(form, flag)?;
-        for row in rows {
-            writer.write(row, &Extras::default())?;
+        for (row, extras) in rows {
+            writer.write(row, extras)?;
         }
         writer.finish()?;
         Ok(())

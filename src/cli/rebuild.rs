@@ -11,8 +11,13 @@ use super::print::Printer;
 use super::progress::{self, FileProgress};
 use super::report::SampleSummary;
 use super::{exit, ingest, open, stop, table};
+use crate::model::tag::Tag;
+use crate::model::time::format_time;
 use crate::ops::log_source::LogSource;
-use crate::ops::rebuild::{RebuildTopicRequest, compare_ids, rebuild_files, rebuild_topic};
+use crate::ops::rebuild::{
+    RebuildTopicRequest, compare_ids, copy_tags, rebuild_files, rebuild_topic,
+};
+use crate::ops::tags::CopiedTags;
 use crate::ops::verify::ids::Ids;
 use crate::ops::{InvalidRequest, PartialResult};
 use crate::pipeline::processor::SampleCounts;
@@ -25,7 +30,8 @@ Examples:
   tstar rebuild --store sqlite:live.db --into sqlite:ten.db --max-gap 10m --brokers 127.0.0.1:9092
   tstar rebuild --into scylla://127.0.0.1:9042/ten --into-group ten --brokers 127.0.0.1:9092
 
-The report counts the samples by result, and compares the trips and ids of both stores.
+The report counts the samples by result, and compares the trips and ids of both stores. Tags are
+copied last; those that no trip of the new store covers are listed.
 The store is only read. To switch, point readers at the new one, and `tstar run` with the new rules
 (and --group if it is a keyspace). Rerun a stopped rebuild to continue it or to start it over.";
 
@@ -65,6 +71,8 @@ struct ReportJson {
     #[serde(flatten)]
     ids: Ids,
     share_of_old_ids_found: Option<f64>,
+    tags_copied: u64,
+    tags_uncovered: u64,
 }
 
 /// Builds the other store and compares both.
@@ -106,12 +114,23 @@ pub async fn run(
             rebuild_files(&old, &request, &stop::on_signals, progress).await?
         }
     };
-    let ids = compare_ids(&old, &store, options).await?;
-    print(&ids, &counts, (&settings.store, &args.into), format, printer)
+    let ids = compare_ids(&old, &store, options.clone()).await?;
+    let tags = copy_tags(&old, &store, options, report_uncovered).await?;
+    print((&ids, &tags), &counts, (&settings.store, &args.into), format, printer)
+}
+
+/// Reports a tag that no trip of the new store covers.
+fn report_uncovered(device_id: &str, tag: &Tag) {
+    let time = format_time(tag.t_star_ms.ms());
+    let (key, value) = (&tag.key, tag.value.as_str());
+    exit::print_status(&format!(
+        "tag {key}={value} of {device_id} at {time}: no trip of the new store covers this time; \
+         it is kept, and shows again when one does"
+    ));
 }
 
 fn print(
-    ids: &Ids,
+    (ids, tags): (&Ids, &CopiedTags),
     counts: &SampleCounts,
     (store, into): (&str, &str),
     format: Format,
@@ -126,6 +145,8 @@ fn print(
             samples: SampleSummary::new(counts),
             ids: *ids,
             share_of_old_ids_found: share,
+            tags_copied: tags.copied,
+            tags_uncovered: tags.uncovered,
         };
         return printer.json(&report);
     }
@@ -149,6 +170,8 @@ fn print(
             "old ids that find a trip",
             format!("{} of {}{found_share}", ids.old_ids_found, ids.old_ids),
         ),
+        ("tags copied", tags.copied.to_string()),
+        ("  that no new trip covers", tags.uncovered.to_string()),
     ]);
     Ok(printer.line(&table::pairs(&pairs))?)
 }

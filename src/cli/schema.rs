@@ -105,16 +105,20 @@ enum SchemaFile {
     Schemas,
     /// Views for other programs (SQLite)
     Views,
+    /// Tags of trips (SQLite)
+    Tags,
     /// Trips (Scylla and Cassandra)
     TripsCql,
     /// Epochs, erasures, control keys, claims and schemas (Scylla and Cassandra)
     LogCql,
+    /// Tags of trips (Scylla and Cassandra)
+    TagsCql,
     /// Path of a trip, as stored in its row (Protocol Buffers)
     Path,
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 9] = [
+    const EMBEDDED: [Self; 10] = [
         Self::Trips,
         Self::Journal,
         Self::Parts,
@@ -124,6 +128,7 @@ impl SchemaFile {
         Self::Jumps,
         Self::Schemas,
         Self::Views,
+        Self::Tags,
     ];
 
     fn text(self) -> &'static str {
@@ -137,8 +142,10 @@ impl SchemaFile {
             Self::Jumps => include_str!("../../schema/jumps.sql"),
             Self::Schemas => include_str!("../../schema/schemas.sql"),
             Self::Views => include_str!("../../schema/views.sql"),
+            Self::Tags => include_str!("../../schema/tags.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
+            Self::TagsCql => include_str!("../../schema/tags.cql"),
             Self::Path => include_str!("../../schema/path.proto"),
         }
     }

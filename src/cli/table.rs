@@ -28,7 +28,7 @@ pub fn answer(trip: &TripJson, extras: &Extras) -> String {
 }
 
 /// Order of the lines of one trip.
-const COLUMN_ORDER: [&str; 21] = [
+const COLUMN_ORDER: [&str; 22] = [
     "id",
     "requested_id",
     "match",
@@ -49,6 +49,7 @@ const COLUMN_ORDER: [&str; 21] = [
     "end",
     "bbox",
     "absorbed",
+    "tags",
     "version",
 ];
 
@@ -71,6 +72,7 @@ fn value_text(value: &serde_json::Value) -> String {
         Value::String(text) => visible(text),
         Value::Array(values) if values.is_empty() => "-".into(),
         Value::Array(values) => values.iter().map(value_text).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) if fields.is_empty() => "-".into(),
         Value::Object(fields) => fields
             .iter()
             .map(|(name, value)| format!("{name} {}", value_text(value)))

@@ -2,17 +2,17 @@
 
 use clap::{Args, ValueEnum};
 
-use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, parse_range};
+use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, TagFlag, parse_range};
 use super::open;
 use super::print::Printer;
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_day;
 use crate::ops::trips::{self, DeviceTrips};
-use crate::ops::{InvalidRequest, NoResult};
-use crate::store::Order;
+use crate::ops::{InvalidRequest, NoResult, tags};
+use crate::store::{AnyStore, Order, TripRow};
 use crate::timeline::DAY_MS;
-use crate::views::PathRule;
+use crate::views::{Extras, PathRule, tag_values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +52,8 @@ pub struct TripsArgs {
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     #[command(flatten)]
+    pub tags: TagFlag,
+    #[command(flatten)]
     pub output: OutputFlags,
     #[command(flatten)]
     pub path: PathFlag,
@@ -83,10 +85,12 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let format = printer.format(&args.output);
     args.path.check(format)?;
     let (order, limit) = (args.order.into(), args.limit.unwrap_or(usize::MAX));
+    let filters = &args.tags.tag;
+    let read_limit = if filters.is_empty() { limit } else { usize::MAX };
     let rows = match (&args.device, &args.day) {
         (Some(device), _) => {
             let device = DeviceId::new(device)?;
-            let rows = trips::of_device(&store, &device, args.of_device()?, order, limit).await?;
+            let rows = args.of_device(&store, &device, read_limit).await?;
             if rows.is_empty() && !trips::is_known(&store, &device).await? {
                 let hint = "list the devices with `tstar devices`";
                 let problem = format!("the store has no device `{device}`; {hint}");
@@ -98,16 +102,31 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
             let with_path = args.path.path
                 || args.path.stops
                 || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
-            trips::of_day(&store, parse_day(day)?, order, limit, with_path).await?
+            trips::of_day(&store, parse_day(day)?, order, read_limit, with_path).await?
         }
         (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),
     };
+    let tags = tags::of_rows(&store, &rows).await?;
+    let tagged = rows.into_iter().zip(tags);
+    let wanted = tagged.filter(|(_, tags)| filters.iter().all(|filter| filter.accepts(tags)));
+    let extras = |tags| Extras { tags: Some(tag_values(&tags)), ..Extras::default() };
+    let rows: Vec<_> = wanted.take(limit).map(|(row, tags)| (row, extras(tags))).collect();
     printer.list(&rows, format, &args.path)
 }
 
 impl TripsArgs {
+    /// The trips of a device that the flags select.
+    async fn of_device(
+        &self,
+        store: &AnyStore,
+        device: &DeviceId,
+        limit: usize,
+    ) -> anyhow::Result<Vec<TripRow>> {
+        trips::of_device(store, device, self.device_trips()?, self.order.into(), limit).await
+    }
+
     /// Which trips of a device the flags select.
-    fn of_device(&self) -> anyhow::Result<DeviceTrips<'_>> {
+    fn device_trips(&self) -> anyhow::Result<DeviceTrips<'_>> {
         if let Some(prefix) = &self.prefix {
             return Ok(DeviceTrips::Prefix(prefix));
         }

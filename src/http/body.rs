@@ -21,6 +21,9 @@ pub const MAX_LOGIN: usize = 4 << 10;
 /// Maximum size of a lookup of many pairs, in bytes.
 pub const MAX_LOOKUP: usize = 1 << 20;
 
+/// Maximum size of a tag, in bytes: a value of which each character is escaped.
+pub const MAX_TAG: usize = 32 << 10;
+
 /// Maximum size of a body of samples, in bytes, decompressed.
 pub const MAX_SAMPLES: usize = 16 << 20;
 

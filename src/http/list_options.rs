@@ -98,6 +98,12 @@ impl ListOptions {
         self.detail.stops.is_some() || self.has_path()
     }
 
+    /// Whether the answer needs the tags.
+    pub fn reads_tags(&self) -> bool {
+        let is_shown = |fields: &Vec<String>| fields.iter().any(|field| field == "tags");
+        self.filter.tag.is_some() || self.fields.as_ref().is_none_or(is_shown)
+    }
+
     fn has_path(&self) -> bool {
         match self.form.spec().path {
             PathRule::Never => false,
@@ -112,7 +118,8 @@ impl Params {
     pub fn list_options(&mut self, form: Form) -> ListOptions {
         let (limit, mut detail) = (self.limit(), self.detail());
         let bbox = self.read("bbox", Bbox::parse);
-        let filter = TripFilter { bbox, driver: self.text("driver") };
+        let tag = self.read("tag", str::parse);
+        let filter = TripFilter { bbox, driver: self.text("driver"), tag };
         let fields = self.read("fields", read_fields);
         if fields.is_some() && !matches!(form, Form::Json | Form::Ndjson) {
             let form = form.spec().name;

@@ -97,7 +97,7 @@ pub async fn limit_requests(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let has_body = request.method() == Method::POST;
+    let has_body = [Method::POST, Method::PUT].contains(request.method());
     let _permit = (!has_body).then(|| app.acquire()).transpose()?;
     Ok(next.run(request).await)
 }

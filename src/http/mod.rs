@@ -11,7 +11,8 @@
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
 //! | `params`, `body` | parameters and bodies of requests |
-//! | `trips`, `explain`, `devices`, `changes`, `samples`, `apps`, `health` | the routes |
+//! | `trips`, `trip_lists`, `summary`, `explain`, `tags` | routes of trips |
+//! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
 //! | `fresh` | answers that see the memory of the daemon in this process |
 //! | `peers` | questions to the memory of other instances, and their questions |
 //! | `feed` | the source of the change feed: the store or a topic |
@@ -45,6 +46,7 @@ mod session;
 mod sessions;
 mod stream_pace;
 mod summary;
+mod tags;
 mod token;
 mod trip_lists;
 mod trip_page;
@@ -77,6 +79,8 @@ fn limited_routes() -> Routes {
         .routes(routes!(trips::lookup, trips::lookup_many))
         .routes(routes!(trips::by_id))
         .routes(routes!(explain::by_id))
+        .routes(routes!(tags::list))
+        .routes(routes!(tags::put, tags::delete))
         .routes(routes!(trip_lists::of_fleet))
         .routes(routes!(summary::summary))
         .routes(routes!(devices::list))
@@ -154,8 +158,14 @@ fn cors(origins: &[String]) -> CorsLayer {
     let last_event = HeaderName::from_static("last-event-id");
     CorsLayer::new()
         .allow_origin(AllowOrigin::list(origins))
-        .allow_methods([Method::GET, Method::POST])
-        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, last_event])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_headers([
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            header::IF_MATCH,
+            header::IF_NONE_MATCH,
+            last_event,
+        ])
         .expose_headers(exposed)
 }
 

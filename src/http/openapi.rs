@@ -32,6 +32,7 @@ use crate::views::{Form, enumerated};
     security(("token" = [])),
     tags(
         (name = "trips", description = "Trips by time, by id, and in lists"),
+        (name = "tags", description = "Tags and notes on trips"),
         (name = "devices", description = "Devices"),
         (name = "changes", description = "The change feed"),
         (name = "samples", description = "Sample upload"),
@@ -118,7 +119,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
         components.add_security_scheme(name, SecurityScheme::Http(scheme));
     }
     for item in api.paths.paths.values_mut() {
-        for operation in [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten() {
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
             add_common_responses(operation);
         }
     }

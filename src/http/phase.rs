@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use crate::kafka::tail::Tail;
 use crate::ops::ingest_request::SampleSink;
 use crate::ops::serve::ServedLog;
+use crate::ops::tag_feed::TagFeed;
 use crate::store::{AnyStore, Timed};
 
 /// The store that is served; its operations are timed for the metrics.
@@ -22,6 +23,8 @@ pub struct OpenStore {
     pub(super) feed: Option<Arc<Tail>>,
     /// Where samples go, if they are accepted.
     pub(super) sink: Option<Arc<SampleSink>>,
+    /// Where tags are announced, if a topic keeps the change feed.
+    pub(super) tags: Option<Arc<TagFeed>>,
 }
 
 impl OpenStore {
@@ -29,13 +32,14 @@ impl OpenStore {
     #[must_use]
     pub fn new(store: Arc<Store>, log: ServedLog) -> Self {
         let (feed, sink) = (log.feed.map(Arc::new), log.sink.map(Arc::new));
-        Self { store, max_gap_ms: log.max_gap_ms, feed, sink }
+        let tags = log.tags.map(Arc::new);
+        Self { store, max_gap_ms: log.max_gap_ms, feed, sink, tags }
     }
 
     /// A store that no topic was read into yet; `max_gap_ms` is that of the settings.
     #[must_use]
     pub fn without_log(store: Arc<Store>, max_gap_ms: i64) -> Self {
-        Self { store, max_gap_ms, feed: None, sink: None }
+        Self { store, max_gap_ms, feed: None, sink: None, tags: None }
     }
 }
 

@@ -85,6 +85,11 @@ impl Problem {
         problem
     }
 
+    /// Whether a retry would get the same answer.
+    pub fn is_final(&self) -> bool {
+        self.status < 500
+    }
+
     /// Message for people.
     pub fn detail(&self) -> &str {
         &self.detail

@@ -17,9 +17,11 @@ use super::problem::Problem;
 use super::trip_response::{MAX_LIST, MIN_SAMPLE, TripAnswer, approximate_size, with_header};
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::{DeviceTime, Version};
+use crate::model::tag::TripTags;
+use crate::ops::tags::of_spans;
 use crate::store::fresh::FreshRow;
-use crate::store::{Order, TripRow};
-use crate::views::{Extras, Form, TripJson, TripWriter};
+use crate::store::{Order, TagStore as _, TripRow};
+use crate::views::{Extras, Form, TripJson, TripWriter, tag_values};
 
 /// Rows read at once; all of their paths are in memory.
 const CHUNK: usize = 50;
@@ -82,6 +84,8 @@ pub struct Page<'a> {
     /// Cursor of the next page, set when a trip does not fit on this one.
     next: Option<TripId>,
     changes: Option<FeedCursor>,
+    /// Whether trips may have tags, and the page needs them; `None` until it is known.
+    has_tags: Option<bool>,
 }
 
 impl<'a> Page<'a> {
@@ -99,6 +103,7 @@ impl<'a> Page<'a> {
             read: 0,
             next: None,
             changes: changes.flatten(),
+            has_tags: None,
         }
     }
 
@@ -135,8 +140,10 @@ impl<'a> Page<'a> {
             let count = found.rows.len();
             self.read += count.max(1);
             let last = found.rows.last().map(|found| (found.row.start_ms, found.row.end_ms));
-            for found in found.rows {
-                if self.options.filter.accepts(&found.row) && !self.push(device, found, order)? {
+            let tags = self.tags(device, &found.rows).await?;
+            for (found, tags) in found.rows.into_iter().zip(tags) {
+                let is_wanted = self.options.filter.accepts(&found.row, &tags);
+                if is_wanted && !self.push(device, found, (order, &tags))? {
                     return Ok(());
                 }
             }
@@ -149,8 +156,28 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
+    /// The tags of trips of a device, if the page needs them: one read for all.
+    async fn tags(&mut self, device: &str, rows: &[FreshRow]) -> Result<Vec<TripTags>, Problem> {
+        let store = self.store.store();
+        let has_tags = match self.has_tags {
+            Some(has_tags) => has_tags,
+            None => self.options.reads_tags() && store.has_tags().await?,
+        };
+        self.has_tags = Some(has_tags);
+        if !has_tags {
+            return Ok(vec![TripTags::new(); rows.len()]);
+        }
+        let spans: Vec<_> = rows.iter().map(|it| (it.row.start_ms, it.row.end_ms)).collect();
+        Ok(of_spans(store, device, &spans).await?)
+    }
+
     /// Adds a trip, and returns true, if it fits on the page.
-    fn push(&mut self, device: &str, found: FreshRow, order: Order) -> Result<bool, Problem> {
+    fn push(
+        &mut self,
+        device: &str,
+        found: FreshRow,
+        (order, tags): (Order, &TripTags),
+    ) -> Result<bool, Problem> {
         let FreshRow { mut row, is_fresh } = found;
         if self.rows.len() == self.options.limit || self.bytes > MAX_LIST {
             self.end_at(device, if order == Order::Asc { row.start_ms } else { row.end_ms });
@@ -164,7 +191,9 @@ impl<'a> Page<'a> {
         } else {
             row.path = Vec::new();
         }
-        let extras = self.app.list_extras(&row, is_fresh);
+        let tags = tag_values(tags);
+        self.bytes += tags.iter().map(|(key, value)| key.len() + value.len() + 8).sum::<usize>();
+        let extras = self.app.list_extras(&row, is_fresh, tags);
         self.rows.push((row, extras));
         Ok(true)
     }

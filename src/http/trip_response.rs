@@ -11,7 +11,7 @@ use super::middleware::MAX_ANSWER;
 use super::params::Detail;
 use super::problem::Problem;
 use crate::store::TripRow;
-use crate::views::{Extras, Form, TripJson, TripWriter};
+use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
 
 /// Maximum size of a list of trips, about, in bytes; the rest is on the next page.
 pub const MAX_LIST: usize = 8 << 20;
@@ -48,12 +48,17 @@ pub fn split_format(id: &str) -> (&str, Form) {
     served.next().unwrap_or((id, Form::Json))
 }
 
-/// The `ETag` of a trip: it changes with the version, with `open`, which depends on the clock, and
-/// with `fresh`. Weak, as the answer may be compressed.
+/// The `ETag` of a trip: it changes with the version, with `open`, which depends on the clock, with
+/// `fresh` and with the tags. Weak, as the answer may be compressed.
 fn etag(row: &TripRow, extras: &Extras) -> String {
     let open = if extras.open == Some(true) { 'o' } else { 'c' };
     let fresh = if extras.fresh == Some(true) { "f" } else { "" };
-    format!("W/\"{:x}-{:x}-{open}{fresh}\"", row.t_star_ms.ms(), row.version.get())
+    let tags = extras.tags.as_ref().filter(|tags| !tags.is_empty());
+    let tags = tags.map_or_else(String::new, |tags| {
+        let text = serde_json::to_vec(tags).expect("tags are plain data");
+        format!("-{:x}", crc32fast::hash(&text))
+    });
+    format!("W/\"{:x}-{:x}-{open}{fresh}{tags}\"", row.t_star_ms.ms(), row.version.get())
 }
 
 /// Whether the client has this version already (`If-None-Match`).
@@ -66,14 +71,20 @@ fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
 
 impl App {
     /// A trip as an item of a list.
-    pub(super) fn list_item(&self, row: &TripRow, is_fresh: bool) -> Result<TripAnswer, Problem> {
-        Ok(TripAnswer { trip: TripJson::from_row(row)?, extras: self.list_extras(row, is_fresh) })
+    pub(super) fn list_item(
+        &self,
+        row: &TripRow,
+        is_fresh: bool,
+        tags: TagValues,
+    ) -> Result<TripAnswer, Problem> {
+        let extras = self.list_extras(row, is_fresh, tags);
+        Ok(TripAnswer { trip: TripJson::from_row(row)?, extras })
     }
 
     /// The fields of an item of a list that depend on the request.
-    pub(super) fn list_extras(&self, row: &TripRow, is_fresh: bool) -> Extras {
-        let open = Some(self.is_open(row));
-        Extras { open, fresh: is_fresh.then_some(true), ..Extras::default() }
+    pub(super) fn list_extras(&self, row: &TripRow, is_fresh: bool, tags: TagValues) -> Extras {
+        let (open, fresh) = (Some(self.is_open(row)), is_fresh.then_some(true));
+        Extras { tags: Some(tags), open, fresh, ..Extras::default() }
     }
 
     /// The response for one trip.

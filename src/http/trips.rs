@@ -21,9 +21,9 @@ use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
 use crate::store::fresh::{FreshLookup, FreshRow};
-use crate::store::{Forget, LookupResult, StoreError};
+use crate::store::{Forget, LookupResult, StoreError, TagStore as _};
 use crate::telemetry::LOOKUP_DURATION;
-use crate::views::{Extras, Form, Match};
+use crate::views::{Extras, Form, Match, TagValues};
 
 /// Maximum pairs of a request.
 pub const MAX_PAIRS: usize = 1000;
@@ -112,7 +112,9 @@ pub async fn lookup(
     require(min_version, |version| found.covers(version))?;
     match found.result {
         LookupResult::Trip(row) => {
-            let extras = Extras { fresh: found.is_fresh.then_some(true), ..Extras::default() };
+            let tags = Some(app.tags_of(&row).await?);
+            let fresh = found.is_fresh.then_some(true);
+            let extras = Extras { tags, fresh, ..Extras::default() };
             app.trip_response(row, extras, (Form::Json, detail), &headers).await
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
@@ -120,14 +122,17 @@ pub async fn lookup(
             let at = format_time(at_ms.ms());
             let detail = format!("no trip of device `{device}` covers {at}");
             let (before, after) = store.neighbours(&device, at_ms).await?;
-            let item = |found: Option<FreshRow>| {
-                found.map(|found| app.list_item(&found.row, found.is_fresh)).transpose()
-            };
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
-                .with("previous", item(before)?)
-                .with("next", item(after)?))
+                .with("previous", neighbour(&app, before).await?)
+                .with("next", neighbour(&app, after).await?))
         }
     }
+}
+
+async fn neighbour(app: &App, found: Option<FreshRow>) -> Result<Option<TripAnswer>, Problem> {
+    let Some(found) = found else { return Ok(None) };
+    let tags = app.tags_of(&found.row).await?;
+    app.list_item(&found.row, found.is_fresh, tags).map(Some)
 }
 
 /// Looks up a time of a device, and records how long it takes.
@@ -176,6 +181,7 @@ pub async fn lookup_many(
     // Frees the body, but holds the permit until the end of the request.
     let _permit = body.permit;
     let store = app.store()?;
+    let has_tags = store.has_tags().await?;
     let store = app.fresh(&store);
     let (mut answers, mut bytes) = (Vec::with_capacity(pairs.len()), 0);
     for (device, at_ms) in &pairs {
@@ -186,7 +192,8 @@ pub async fn lookup_many(
                 if bytes > MAX_LIST {
                     return Err(Problem::large_answer());
                 }
-                let trip = Some(app.list_item(&row, found.is_fresh)?);
+                let tags = if has_tags { app.tags_of(&row).await? } else { TagValues::new() };
+                let trip = Some(app.list_item(&row, found.is_fresh, tags)?);
                 PairAnswer { trip, code: None }
             }
             LookupResult::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
@@ -279,6 +286,7 @@ pub async fn by_id(
     params.finish()?;
     let found = find(&app, id, min_version).await?;
     let extras = Extras {
+        tags: Some(app.tags_of(&found.row).await?),
         requested_id: Some(id.to_owned()),
         matched: Some(found.matched),
         merged: Some(found.matched == Match::Retired),

@@ -18,5 +18,6 @@ pub mod sample;
 pub mod scalar;
 pub mod schema;
 pub mod stats;
+pub mod tag;
 pub mod time;
 pub mod visible;

@@ -3,10 +3,14 @@
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::InvalidRequest;
+use super::tags;
 use super::trips::prefix_times;
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::{AnyStore, DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
+use crate::model::tag::{TagFilter, TripTags};
+use crate::store::{
+    AnyStore, DevicePages, DeviceScope, Order, StoreError, TagStore, TripRow, TripStore,
+};
 use crate::timeline::DAY_MS;
 
 /// Trips of a device that are read at once.
@@ -15,6 +19,9 @@ const PAGE: usize = 32;
 /// Devices of a store on servers whose first page is read before its turn. Their pages are in
 /// memory at once.
 const DEVICES_AHEAD: usize = 16;
+
+/// A trip and its tags.
+pub type Tagged<'a> = (&'a TripRow, &'a TripTags);
 
 /// Which trips are exported.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +44,8 @@ pub struct Selection {
     upto_ms: DeviceTime,
     /// Whether the times select by `t_star`, instead of by overlap.
     by_t_star: bool,
+    /// Tags that a trip has to have, all of them.
+    tags: Vec<TagFilter>,
 }
 
 impl Selection {
@@ -71,121 +80,145 @@ impl Selection {
         if upto_ms < from_ms {
             return Err(InvalidRequest("the range of times ends before it begins".into()).into());
         }
-        Ok(Self { device, scope, from_ms, upto_ms, by_t_star })
+        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, tags: Vec::new() })
     }
 
-    fn contains(&self, row: &TripRow) -> bool {
-        !self.by_t_star || (self.from_ms..=self.upto_ms).contains(&row.t_star_ms)
+    /// Only trips with these tags.
+    #[must_use]
+    pub fn with_tags(mut self, tags: Vec<TagFilter>) -> Self {
+        self.tags = tags;
+        self
+    }
+
+    fn contains(&self, row: &TripRow, tags: &TripTags) -> bool {
+        let is_in_time = !self.by_t_star || (self.from_ms..=self.upto_ms).contains(&row.t_star_ms);
+        is_in_time && self.tags.iter().all(|filter| filter.accepts(tags))
     }
 }
 
-/// Calls `each` with every selected trip, once, by device id (in byte order), then start time.
-/// Returns the number of rows that were left out because their trip changed between two reads of
-/// its device; only a store without snapshots has such rows.
+/// Calls `each` with every selected trip and its tags, once, by device id (in byte order), then
+/// start time. Returns the number of rows that were left out because their trip changed between two
+/// reads of its device; only a store without snapshots has such rows.
 ///
 /// # Errors
 /// The store cannot be read, or `each` fails.
 pub async fn export(
     store: &AnyStore,
     selection: &Selection,
-    mut each: impl FnMut(&TripRow) -> anyhow::Result<()>,
+    mut each: impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
+    let reader = Reader { store, selection, has_tags: store.has_tags().await? };
     if let Some(device) = &selection.device {
         let _snapshot = store.snapshot()?;
-        return export_device(store, device, selection, &mut each).await;
+        return reader.export_device(device, &mut each).await;
     }
     let (mut pages, mut changed) = (DevicePages::new(store, selection.scope), 0);
     while let Some(devices) = pages.next().await? {
         changed += match store.embedded() {
-            Some(_) => export_snapshots(store, &devices, selection, &mut each).await?,
-            None => export_ahead(store, &devices, selection, &mut each).await?,
+            Some(_) => reader.export_snapshots(&devices, &mut each).await?,
+            None => reader.export_ahead(&devices, &mut each).await?,
         };
     }
     Ok(changed)
 }
 
-/// Exports devices in turn. Trips of one device may merge, so its pages are of one moment.
-async fn export_snapshots(
-    store: &AnyStore,
-    devices: &[String],
-    selection: &Selection,
-    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
-) -> anyhow::Result<u64> {
-    let mut changed = 0;
-    for device in devices {
-        let _snapshot = store.snapshot()?;
-        changed += export_device(store, device, selection, each).await?;
-    }
-    Ok(changed)
+/// Reads the selected trips of a store.
+struct Reader<'a, S> {
+    store: &'a S,
+    selection: &'a Selection,
+    /// Whether any trip may have tags.
+    has_tags: bool,
 }
 
-/// Exports devices of a store on servers: while the trips of one are written, the first pages of
-/// those after it are read.
-async fn export_ahead(
-    store: &impl TripStore,
-    devices: &[String],
-    selection: &Selection,
-    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
-) -> anyhow::Result<u64> {
-    let first_page = |device| async move {
-        let rows = read_page(store, device, selection, selection.from_ms).await?;
-        Ok::<_, StoreError>((device, rows))
-    };
-    let reads = devices.iter().map(|device| first_page(device));
-    let mut reads = stream::iter(reads).buffered(DEVICES_AHEAD);
-    let mut changed = 0;
-    while let Some((device, rows)) = reads.try_next().await? {
-        changed += export_pages(store, device, selection, rows, each).await?;
-    }
-    Ok(changed)
-}
-
-/// Exports the trips of a device, a page at a time.
-async fn export_device(
-    store: &impl TripStore,
-    device: &str,
-    selection: &Selection,
-    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
-) -> anyhow::Result<u64> {
-    let first = read_page(store, device, selection, selection.from_ms).await?;
-    export_pages(store, device, selection, first, each).await
-}
-
-async fn read_page(
-    store: &impl TripStore,
-    device: &str,
-    selection: &Selection,
-    from_ms: DeviceTime,
-) -> Result<Vec<TripRow>, StoreError> {
-    store.range(device, from_ms, selection.upto_ms, Order::Asc, PAGE).await
-}
-
-/// Exports a page of a device and those after it.
-async fn export_pages(
-    store: &impl TripStore,
-    device: &str,
-    selection: &Selection,
-    mut rows: Vec<TripRow>,
-    each: &mut impl FnMut(&TripRow) -> anyhow::Result<()>,
-) -> anyhow::Result<u64> {
-    let (mut written_upto, mut changed) = (None, 0);
-    loop {
-        for row in rows.iter().filter(|row| selection.contains(row)) {
-            if written_upto.is_some_and(|end_ms| row.start_ms <= end_ms) {
-                changed += 1;
-                continue;
-            }
-            written_upto = Some(row.end_ms);
-            each(row)?;
+impl Reader<'_, AnyStore> {
+    /// Exports devices in turn. Trips of one device may merge, so its pages are of one moment.
+    async fn export_snapshots(
+        &self,
+        devices: &[String],
+        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        let mut changed = 0;
+        for device in devices {
+            let _snapshot = self.store.snapshot()?;
+            changed += self.export_device(device, each).await?;
         }
-        let is_last = rows.len() < PAGE;
-        rows = match rows.last().map(|row| row.end_ms) {
-            // Trips are disjoint: the next one starts later.
-            Some(end_ms) if !is_last && end_ms < selection.upto_ms => {
-                read_page(store, device, selection, end_ms + 1).await?
-            }
-            _ => return Ok(changed),
+        Ok(changed)
+    }
+}
+
+impl<S: TripStore + TagStore> Reader<'_, S> {
+    /// Exports devices of a store on servers: while the trips of one are written, the first pages
+    /// of those after it are read.
+    async fn export_ahead(
+        &self,
+        devices: &[String],
+        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        let first_page = |device| async move {
+            let rows = self.read_page(device, self.selection.from_ms).await?;
+            Ok::<_, StoreError>((device, rows))
         };
+        let reads = devices.iter().map(|device| first_page(device));
+        let mut reads = stream::iter(reads).buffered(DEVICES_AHEAD);
+        let mut changed = 0;
+        while let Some((device, rows)) = reads.try_next().await? {
+            changed += self.export_pages(device, rows, each).await?;
+        }
+        Ok(changed)
+    }
+
+    /// Exports the trips of a device, a page at a time.
+    async fn export_device(
+        &self,
+        device: &str,
+        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        let first = self.read_page(device, self.selection.from_ms).await?;
+        self.export_pages(device, first, each).await
+    }
+
+    /// A page of trips of a device, each with its tags.
+    async fn read_page(
+        &self,
+        device: &str,
+        from_ms: DeviceTime,
+    ) -> Result<Vec<(TripRow, TripTags)>, StoreError> {
+        let upto_ms = self.selection.upto_ms;
+        let rows = self.store.range(device, from_ms, upto_ms, Order::Asc, PAGE).await?;
+        let tags = match self.has_tags {
+            true => tags::of_trips(self.store, device, &rows).await?,
+            false => vec![TripTags::new(); rows.len()],
+        };
+        Ok(rows.into_iter().zip(tags).collect())
+    }
+
+    /// Exports a page of a device and those after it.
+    async fn export_pages(
+        &self,
+        device: &str,
+        mut rows: Vec<(TripRow, TripTags)>,
+        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        let (mut written_upto, mut changed) = (None, 0);
+        loop {
+            for (row, tags) in rows.iter().filter(|(row, tags)| self.selection.contains(row, tags))
+            {
+                if written_upto.is_some_and(|end_ms| row.start_ms <= end_ms) {
+                    changed += 1;
+                    continue;
+                }
+                written_upto = Some(row.end_ms);
+                each((row, tags))?;
+            }
+            let is_last = rows.len() < PAGE;
+            rows = match rows.last().map(|(row, _)| row.end_ms) {
+                // Trips are disjoint: the next one starts later.
+                Some(end_ms) if !is_last && end_ms < self.selection.upto_ms => {
+                    self.read_page(device, end_ms + 1).await?
+                }
+                _ => return Ok(changed),
+            };
+        }
     }
 }
 
@@ -220,12 +253,13 @@ mod tests {
         mut then: impl FnMut(usize),
     ) -> (Vec<i64>, u64) {
         let mut starts = Vec::new();
-        let mut each = |row: &TripRow| {
+        let mut each = |(row, _): Tagged<'_>| {
             starts.push(row.start_ms.ms() / 3_600_000);
             then(starts.len());
             Ok(())
         };
-        let done = export_device(store, "truck-17", selection, &mut each).now_or_never();
+        let reader = Reader { store, selection, has_tags: true };
+        let done = reader.export_device("truck-17", &mut each).now_or_never();
         (starts, done.unwrap().unwrap())
     }
 
@@ -274,7 +308,7 @@ mod tests {
             (Some(one.clone()), "truck-17~1970", true),
         ] {
             let selection = Selection::new(device, ExportSpan::Prefix(prefix)).unwrap();
-            assert_eq!(selection.contains(&row), is_in, "{prefix}");
+            assert_eq!(selection.contains(&row, &TripTags::new()), is_in, "{prefix}");
             assert_eq!(selection.device.is_some(), prefix != "1970-01-01" && prefix != "19700102");
         }
         Selection::new(Some(one), ExportSpan::Prefix("truck-2~1970")).unwrap_err();

@@ -24,6 +24,8 @@ pub mod schema;
 pub mod serve;
 pub mod simulate;
 pub mod summary;
+pub mod tag_feed;
+pub mod tags;
 pub mod topic_log;
 pub mod trip_filter;
 pub mod trips;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::ingest::{IngestRequest, ReadProgress, ingest};
 use super::log_source::imported_store;
+use super::tags::{self, CopiedTags};
 use super::topic_log::{self, LogAccess, TopicLog};
 use super::verify::ids::{self, Ids};
 use super::verify::reference::{self, ImportStep};
@@ -17,6 +18,7 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
+use crate::model::tag::Tag;
 use crate::model::time::format_duration;
 use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
 use crate::pipeline::daemon::{
@@ -302,4 +304,19 @@ pub async fn compare_ids(
 ) -> anyhow::Result<Ids> {
     let new = AnyStore::open(new, Access::Read, options).await?;
     Ok(ids::compare(old, &new).await?)
+}
+
+/// Copies the tags of the old store to the new one. `on_uncovered` hears of each that no trip there
+/// covers.
+///
+/// # Errors
+/// One of the stores cannot be read, or the new one cannot be written.
+pub async fn copy_tags(
+    old: &AnyStore,
+    new: &StoreUrl,
+    options: OpenOptions,
+    on_uncovered: impl FnMut(&str, &Tag),
+) -> anyhow::Result<CopiedTags> {
+    let new = AnyStore::open(new, Access::Read, options).await?;
+    Ok(tags::copy(old, &new, on_uncovered).await?)
 }

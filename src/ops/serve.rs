@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ingest_request::{FileSink, SampleSink, TopicSink};
+use super::tag_feed::TagFeed;
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
@@ -65,6 +66,8 @@ pub struct ServedLog {
     pub feed: Option<Tail>,
     /// Where samples go, if they are accepted.
     pub sink: Option<SampleSink>,
+    /// Where tags are announced, if a topic keeps the change feed.
+    pub tags: Option<TagFeed>,
 }
 
 /// Opens the store and its log, as soon as they are available.
@@ -128,7 +131,7 @@ fn file_log(request: &ServeRequest, path: &Path, stored: Option<&Rules>) -> Serv
             request.clock,
         )))
     });
-    ServedLog { max_gap_ms, feed: None, sink }
+    ServedLog { max_gap_ms, feed: None, sink, tags: None }
 }
 
 /// Samples go to the topic that the store was built from.
@@ -148,7 +151,8 @@ fn topic_log(
     } else {
         None
     };
-    Ok(ServedLog { max_gap_ms: newest.rules.max_gap_ms, feed, sink })
+    let tags = has_feed_topic.then(|| TagFeed::new(&brokers, &newest.topic));
+    Ok(ServedLog { max_gap_ms: newest.rules.max_gap_ms, feed, sink, tags })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Which trips of a list are wanted, by their content.
 
+use crate::model::tag::{TagFilter, TripTags};
 use crate::store::TripRow;
 
 /// A box of positions, degrees. If `west` is greater than `east`, it crosses the antimeridian.
@@ -61,16 +62,19 @@ pub struct TripFilter {
     pub bbox: Option<Bbox>,
     /// It has this driver.
     pub driver: Option<String>,
+    /// It has this tag.
+    pub tag: Option<TagFilter>,
 }
 
 impl TripFilter {
     /// Whether a trip satisfies every condition.
     #[must_use]
-    pub fn accepts(&self, row: &TripRow) -> bool {
+    pub fn accepts(&self, row: &TripRow, tags: &TripTags) -> bool {
         let of_trip =
             Bbox { west: row.min_lon, south: row.min_lat, east: row.max_lon, north: row.max_lat };
         self.bbox.is_none_or(|bbox| bbox.overlaps(&of_trip))
             && self.driver.as_ref().is_none_or(|driver| row.driver.as_ref() == Some(driver))
+            && self.tag.as_ref().is_none_or(|tag| tag.accepts(tags))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::forward::forward_trip_store;
+use super::forward::{forward_tag_store, forward_trip_store};
 use super::hooks;
 use super::raw::{RawRow, RawRows};
 use super::repairs::{Repair, WAIT};
@@ -14,7 +14,7 @@ use super::schemas::{KeptSchema, SchemaStore};
 use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
 use super::url::{Address, StoreUrl};
-use super::{EpochStore, KeyStore, StoreError, TripRow, TripStore};
+use super::{EpochStore, KeyStore, StoreError, TagStore, TripRow, TripStore};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
@@ -225,7 +225,12 @@ fn open_file(
     options: &OpenOptions,
 ) -> Result<EmbeddedStore, StoreError> {
     let store = match access {
-        Access::Read => SqliteStore::open_reader(path)?,
+        // It writes tags, and their events.
+        Access::Read => {
+            let mut store = SqliteStore::open_reader(path)?;
+            store.set_keep_changes(options.keep_changes);
+            store
+        }
         Access::WriteFiles(rules) => SqliteStore::open_writer(path, rules, options.keep_changes)?,
         Access::WriteTopic(rules) => {
             SqliteStore::open_for_topic(path, rules, options.keep_changes)?
@@ -263,6 +268,10 @@ impl KeyStore for AnyStore {
     async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
         either!(self, add_control_key(key))
     }
+}
+
+impl TagStore for AnyStore {
+    forward_tag_store!(either);
 }
 
 impl SchemaStore for AnyStore {

@@ -132,6 +132,56 @@ macro_rules! forward_trip_store {
 
 pub(crate) use forward_trip_store;
 
+/// Implements [`TagStore`](crate::store::TagStore) by forwarding, like [`forward_trip_store`].
+macro_rules! forward_tag_store {
+    ($via:ident) => {
+        async fn tags(
+            &self,
+            device_id: &str,
+            from_ms: $crate::model::scalar::DeviceTime,
+            upto_ms: $crate::model::scalar::DeviceTime,
+        ) -> Result<Vec<$crate::model::tag::Tag>, $crate::store::StoreError> {
+            $via!(self, "tags", tags(device_id, from_ms, upto_ms))
+        }
+
+        async fn tags_to_change(
+            &self,
+            device_id: &str,
+            from_ms: $crate::model::scalar::DeviceTime,
+            upto_ms: $crate::model::scalar::DeviceTime,
+        ) -> Result<Vec<$crate::model::tag::Tag>, $crate::store::StoreError> {
+            $via!(self, "tags_to_change", tags_to_change(device_id, from_ms, upto_ms))
+        }
+
+        async fn put_tag(
+            &self,
+            device_id: &str,
+            tag: &$crate::model::tag::Tag,
+            replaced: Option<$crate::model::tag::Revision>,
+        ) -> Result<bool, $crate::store::StoreError> {
+            $via!(self, "put_tag", put_tag(device_id, tag, replaced))
+        }
+
+        async fn delete_tag(
+            &self,
+            device_id: &str,
+            tag: &$crate::model::tag::Tag,
+        ) -> Result<bool, $crate::store::StoreError> {
+            $via!(self, "delete_tag", delete_tag(device_id, tag))
+        }
+
+        async fn has_tags(&self) -> Result<bool, $crate::store::StoreError> {
+            $via!(self, "has_tags", has_tags())
+        }
+
+        async fn tagged_devices(&self) -> Result<Vec<String>, $crate::store::StoreError> {
+            $via!(self, "tagged_devices", tagged_devices())
+        }
+    };
+}
+
+pub(crate) use forward_tag_store;
+
 macro_rules! shared {
     ($self:expr, $operation:literal, $($call:tt)*) => {
         (**$self).$($call)*.await

@@ -129,6 +129,11 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         Self { store, memory, is_silent: AtomicBool::new(false) }
     }
 
+    /// The store, without the memory.
+    pub fn store(&self) -> &'a S {
+        self.store
+    }
+
     async fn read_memory(
         &self,
         device_id: &str,

@@ -5,11 +5,12 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime};
+use crate::model::tag::{Revision, Tag, TagKey};
 use crate::timeline::day_of;
 
 use super::{
     Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Journal, Order, Position,
-    StoreError, TripRow, TripStore,
+    StoreError, TagStore, TripRow, TripStore,
 };
 use crate::codec::trip_row::resolve_overlaps;
 
@@ -24,6 +25,8 @@ struct State {
     forgotten: Vec<Forgotten>,
     /// Partitions by device and epoch.
     claims: BTreeMap<(String, i32), i32>,
+    /// Tags by device, id and key.
+    tags: BTreeMap<(String, DeviceTime, TagKey), Tag>,
 }
 
 /// Keeps all rows in memory, and everything that was ever committed.
@@ -71,6 +74,14 @@ impl State {
         }
         let last_day = day_of(forget.before_ms);
         self.rows.retain(|(_, day), rows| *day >= last_day || !rows.is_empty());
+        let rows = &self.rows;
+        let is_covered = |device: &str, time_ms: DeviceTime| {
+            let of_day = rows.get(&(device.to_owned(), day_of(time_ms))).into_iter().flatten();
+            of_day.into_iter().any(|row| (row.start_ms..=row.end_ms).contains(&time_ms))
+        };
+        self.tags.retain(|(device, time_ms, _), _| {
+            device != device_id || *time_ms >= forget.before_ms || is_covered(device, *time_ms)
+        });
     }
 
     fn apply(&mut self, trips: &[TripRow]) {
@@ -173,6 +184,57 @@ impl TripStore for MemoryStore {
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
         Ok(*self.state().claims.entry((device_id.to_owned(), epoch)).or_insert(own))
+    }
+}
+
+impl TagStore for MemoryStore {
+    async fn tags(
+        &self,
+        device_id: &str,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
+    ) -> Result<Vec<Tag>, StoreError> {
+        let state = self.state();
+        let is_wanted = |(device, time_ms, _): &(String, DeviceTime, TagKey)| {
+            device == device_id && (from_ms..=upto_ms).contains(time_ms)
+        };
+        let found = state.tags.iter().filter(|(key, _)| is_wanted(key));
+        Ok(found.map(|(_, tag)| tag.clone()).collect())
+    }
+
+    async fn put_tag(
+        &self,
+        device_id: &str,
+        tag: &Tag,
+        replaced: Option<Revision>,
+    ) -> Result<bool, StoreError> {
+        let key = (device_id.to_owned(), tag.t_star_ms, tag.key.clone());
+        let mut state = self.state();
+        let is_same = state.tags.get(&key).map(|tag| tag.revision) == replaced;
+        if is_same {
+            state.tags.insert(key, tag.clone());
+        }
+        Ok(is_same)
+    }
+
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+        let key = (device_id.to_owned(), tag.t_star_ms, tag.key.clone());
+        let mut state = self.state();
+        if state.tags.get(&key).is_some_and(|found| found.revision == tag.revision) {
+            state.tags.remove(&key);
+        }
+        Ok(!state.tags.contains_key(&key))
+    }
+
+    async fn has_tags(&self) -> Result<bool, StoreError> {
+        Ok(!self.state().tags.is_empty())
+    }
+
+    async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
+        let mut devices: Vec<String> =
+            self.state().tags.keys().map(|(device, ..)| device.clone()).collect();
+        devices.dedup();
+        Ok(devices)
     }
 }
 

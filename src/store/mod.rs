@@ -27,6 +27,7 @@ pub mod schemas;
 pub mod scylla;
 mod skip;
 pub mod sqlite;
+pub mod tags;
 mod timed;
 mod url;
 
@@ -47,6 +48,7 @@ pub use overlay::Overlay;
 pub use schemas::SchemaStore;
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
 pub use sqlite::{DeadLetterFilter, KeptDeadLetter, LetterUpdates, RetryJournal};
+pub use tags::TagStore;
 pub use timed::Timed;
 pub use url::{StoreUrl, StoreUrlError};
 

@@ -1,7 +1,7 @@
 //! Metrics of store operations.
 
-use super::forward::forward_trip_store;
-use super::{EpochStore, KeyStore, StoreError, TripStore};
+use super::forward::{forward_tag_store, forward_trip_store};
+use super::{EpochStore, KeyStore, StoreError, TagStore, TripStore};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::telemetry::operation;
@@ -21,6 +21,10 @@ impl<S: TripStore> TripStore for Timed<S> {
         timed: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
         claimed, claim, forgotten_devices, repairs,
     );
+}
+
+impl<S: TagStore> TagStore for Timed<S> {
+    forward_tag_store!(timed);
 }
 
 impl<S: KeyStore + Sync> KeyStore for Timed<S> {

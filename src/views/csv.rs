@@ -2,6 +2,7 @@
 
 use super::Extras;
 use super::form::{FormSpec, Frame, Layout, PathRule, PointView};
+use super::json::json;
 use super::trip_json::{Answer, reading};
 use crate::model::time::format_time;
 use crate::timeline::ReadingKind;
@@ -85,6 +86,9 @@ fn header(extras: &Extras) -> String {
 
 fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
     let mut values = Vec::new();
+    if let Some(tags) = &extras.tags {
+        values.push(("tags", if tags.is_empty() { String::new() } else { json(tags) }));
+    }
     if let Some(open) = extras.open {
         values.push(("open", open.to_string()));
     }

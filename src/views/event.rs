@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::codec::trip_row::TripRow;
 use crate::model::change::{Change, Forgotten};
 use crate::model::scalar::Version;
+use crate::model::tag::Tag;
 use crate::model::time::format_time;
 use crate::views::{TripJson, ViewError, text_id};
 
@@ -33,6 +34,20 @@ struct ForgottenEvent<'a> {
     device_id: &'a str,
     before: String,
     version: Version,
+}
+
+/// The event of a tag.
+#[derive(Serialize)]
+struct TaggedEvent<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    device_id: &'a str,
+    id: String,
+    key: &'a str,
+    /// Null: it was removed.
+    value: Option<&'a str>,
+    time: String,
+    revision: String,
 }
 
 impl Event {
@@ -101,6 +116,25 @@ pub fn forgotten(forgotten: &Forgotten) -> String {
         version: forgotten.forget.version,
     };
     serde_json::to_string(&event).expect("an event is plain data")
+}
+
+/// The event of a tag that was set at an id or, if `is_removed`, removed from it, as one line of
+/// JSON: `{type, device_id, id, key, value, time, revision}`. The trip does not change: the event
+/// has no version, and its place among other events means nothing.
+///
+/// # Errors
+/// The id has no text form.
+pub fn tagged(device_id: &str, tag: &Tag, is_removed: bool) -> Result<String, ViewError> {
+    let event = TaggedEvent {
+        kind: "tagged",
+        device_id,
+        id: text_id(device_id, tag.t_star_ms)?,
+        key: tag.key.as_str(),
+        value: (!is_removed).then(|| tag.value.as_str()),
+        time: format_time(tag.written_ms),
+        revision: tag.revision.to_string(),
+    };
+    Ok(serde_json::to_string(&event).expect("an event is plain data"))
 }
 
 #[cfg(test)]

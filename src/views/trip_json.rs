@@ -3,12 +3,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::tag_json::TagValues;
 use super::{ViewError, simplify};
 use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
-use crate::timeline::{Path, ReadingKind, Sample, Stop, StopRule, stops};
+use crate::timeline::{Path, ReadingKind, Sample, Stop, StopRule, moving_ms, stops};
 
 /// A trip, keys in the order of the contract.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -72,7 +73,7 @@ pub struct StopJson {
 }
 
 /// The names of the fields that a trip in a list may have, in their order.
-pub const TRIP_FIELDS: [&str; 22] = [
+pub const TRIP_FIELDS: [&str; 23] = [
     "id",
     "device_id",
     "t_star",
@@ -93,6 +94,7 @@ pub const TRIP_FIELDS: [&str; 22] = [
     "path",
     "stops",
     "moving_s",
+    "tags",
     "open",
     "fresh",
 ];
@@ -158,6 +160,9 @@ impl Match {
 /// Fields of an answer that depend on the request; unset ones are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Extras {
+    /// The tags of the trip, by key: those that count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<TagValues>,
     /// Whether the trip may still grow at its end, by the reader's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<bool>,
@@ -253,9 +258,9 @@ impl TripJson {
     /// # Errors
     /// The path cannot be read.
     pub fn with_stops(mut self, row: &TripRow, rule: StopRule) -> Result<Self, ViewError> {
-        let stops = stops(&read_path(row, &self.id, None)?, rule);
-        let stopped_ms: i64 = stops.iter().map(|stop| stop.end_ms - stop.start_ms).sum();
-        self.moving_s = Some(seconds(row.end_ms - row.start_ms - stopped_ms));
+        let path = read_path(row, &self.id, None)?;
+        let stops = stops(&path, rule);
+        self.moving_s = Some(seconds(moving_ms(&path, &stops)));
         self.stops = Some(stops.iter().map(StopJson::new).collect());
         Ok(self)
     }

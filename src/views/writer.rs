@@ -104,7 +104,8 @@ impl<W: Write> TripWriter<W> {
             }
             Sink::TripTable(table) => {
                 let trip = TripJson::from_row(row)?;
-                table.write(row, &trip, &read_path(row, &trip.id, tolerance_m)?)?;
+                let path = read_path(row, &trip.id, tolerance_m)?;
+                table.write(row, &Answer { trip, extras }, &path)?;
             }
             Sink::PointTable(table) => {
                 let trip_id = &text_id(&row.device_id, row.t_star_ms)?;

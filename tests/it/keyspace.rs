@@ -8,12 +8,13 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 use tstar::internals::model::scalar::{Day, DeviceTime};
+use tstar::internals::model::tag::{Revision, Tag};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::repairs::Repairs;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
+    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TagStore, TripRow, TripStore,
 };
 
 use crate::servers;
@@ -240,6 +241,49 @@ impl<C: Cql> TripStore for WithJournal<C> {
 
     async fn repairs(&self) -> Result<Option<Repairs>, StoreError> {
         self.store.repairs().await
+    }
+}
+
+impl<C: Cql> TagStore for WithJournal<C> {
+    async fn tags(
+        &self,
+        device_id: &str,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
+    ) -> Result<Vec<Tag>, StoreError> {
+        self.store.tags(&self.device(device_id), from_ms, upto_ms).await
+    }
+
+    async fn tags_to_change(
+        &self,
+        device_id: &str,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
+    ) -> Result<Vec<Tag>, StoreError> {
+        self.store.tags_to_change(&self.device(device_id), from_ms, upto_ms).await
+    }
+
+    async fn put_tag(
+        &self,
+        device_id: &str,
+        tag: &Tag,
+        replaced: Option<Revision>,
+    ) -> Result<bool, StoreError> {
+        self.store.put_tag(&self.device(device_id), tag, replaced).await
+    }
+
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+        self.store.delete_tag(&self.device(device_id), tag).await
+    }
+
+    async fn has_tags(&self) -> Result<bool, StoreError> {
+        self.store.has_tags().await
+    }
+
+    async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
+        let devices = self.store.tagged_devices().await?;
+        let own = devices.iter().filter_map(|device| device.strip_prefix(&self.prefix));
+        Ok(own.map(str::to_owned).collect())
     }
 }
 

@@ -49,6 +49,7 @@ mod servers;
 mod sql;
 mod store_file;
 mod support;
+mod tags;
 mod tidy;
 mod tls;
 mod topic;

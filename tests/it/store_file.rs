@@ -22,8 +22,8 @@ use crate::support::block_on;
 /// 2026-11-20T12:00:00Z.
 const NOON: DeviceTime = DeviceTime(1_795_176_000_000);
 
-/// Undoes format 9.
-const NO_VIEWS: &str = "DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;
+/// Undoes formats 10 and 9.
+const NO_VIEWS: &str = "DROP TABLE trip_tags; DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;
      DROP VIEW trip; DROP VIEW trip_absorbed; DROP TABLE trip_rows; DROP TABLE absorbed_rows;";
 
 fn trip(device_id: &str) -> TripRow {

@@ -253,6 +253,10 @@ const pending = [];
 let isScheduled = false;
 
 function onEvent(event) {
+  if (event.type === "tagged") {
+    if (event.device_id === state.chosen?.device_id) loadTags();
+    return;
+  }
   if (event.type === "forgotten") {
     if (event.device_id !== state.device) return;
   } else {
@@ -308,6 +312,15 @@ function announceMerge(trip, retired) {
   });
 }
 
+/** Reads the tags of the selected trip, which change events of trips do not have. */
+async function loadTags() {
+  const { id } = state.chosen;
+  const found = await api.trip(id).catch(() => null);
+  if (!found || state.chosen?.id !== id) return;
+  state.chosen.tags = found.tags;
+  detail.trip(state.chosen, state.lookup);
+}
+
 let refreshTimer = 0;
 
 /** Updates the selected trip; if a merge retired its id, selects the merged trip. */
@@ -331,6 +344,7 @@ function refreshSoon(into) {
     detail.trip(trip, state.lookup);
     setHash(`#trip=${encodeURIComponent(trip.id)}`);
     map.show(trip, dayTrips(timeline.cursorMs));
+    if (!trip.tags) loadTags();
   }, REFRESH_DELAY_MS);
 }
 

@@ -68,7 +68,7 @@ export class Detail {
     if (retired) badges.append(make("span", "badge merged", `merged · ${plural(retired, "id")}`));
     this.chartBox = make("div", "chart-box", speeds ?? make("p", "muted", "Loading the speed…"));
     this.put(this.lookup(lookup), this.title(trip), badges, this.when(trip), this.chartBox,
-      this.facts(trip), this.absorbed(trip), this.links(trip));
+      this.facts(trip), this.tags(trip), this.absorbed(trip), this.links(trip));
   }
 
   lookup({ at, requested_id: id, match }) {
@@ -123,6 +123,16 @@ export class Detail {
     const cells = rows.map(([name, value]) =>
       make("div", "", [make("dt", "", name), make("dd", "", make("bdi", "", value))]));
     return make("dl", "numbers", cells);
+  }
+
+  tags({ tags }) {
+    const all = Object.entries(tags ?? {});
+    if (!all.length) return null;
+    const rows = all.map(([key, value]) => make("div", "", [
+      make("dt", "", make("bdi", "", visible(key))),
+      make("dd", "", make("bdi", "", visible(value))),
+    ]));
+    return make("dl", "numbers tags", rows);
   }
 
   /** Draws the speed chart of a loaded path. */

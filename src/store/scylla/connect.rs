@@ -27,7 +27,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The tables that a store needs.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "trips",
     "device_days",
     "days_of_device",
@@ -37,6 +37,7 @@ const TABLES: [&str; 9] = [
     "claims",
     "schemas",
     "repairs",
+    "trip_tags",
 ];
 
 impl Consistency {

@@ -21,6 +21,7 @@ mod scan;
 mod schema;
 mod schemas;
 mod statements;
+mod tags;
 mod tls;
 mod trips;
 

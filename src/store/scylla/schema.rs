@@ -14,8 +14,11 @@ use super::{ScyllaUrl, ServerOptions};
 use crate::store::StoreError;
 
 /// The schema files, trips first.
-const FILES: [&str; 2] =
-    [include_str!("../../../schema/trips.cql"), include_str!("../../../schema/log.cql")];
+const FILES: [&str; 3] = [
+    include_str!("../../../schema/trips.cql"),
+    include_str!("../../../schema/log.cql"),
+    include_str!("../../../schema/tags.cql"),
+];
 
 /// Columns that earlier versions did not create: table, column and type.
 const ADDED_COLUMNS: [(&str, &str, &str); 4] = [
@@ -329,7 +332,7 @@ mod tests {
     #[test]
     fn ddl_has_one_statement_per_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 9);
+        assert_eq!(statements.len(), 10);
         let tables = [
             "trips",
             "device_days",
@@ -340,6 +343,7 @@ mod tests {
             "claims",
             "schemas",
             "repairs",
+            "trip_tags",
         ];
         for (statement, table) in statements.iter().zip(tables) {
             let create = format!("CREATE TABLE IF NOT EXISTS {table} (");

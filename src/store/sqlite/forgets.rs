@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteStore, claims, failed};
+use super::{SqliteStore, claims, failed, tags};
 use crate::identity;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::store::{Forget, StoreError};
@@ -89,6 +89,7 @@ pub(super) fn erase(
             unlist(connection, device_id, bucket)?;
         }
     }
+    tags::erase(connection, device_id, forget)?;
     claims::erase(connection, device_id, forget)
 }
 

@@ -11,10 +11,11 @@ use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
+use crate::model::tag::Tag;
 use crate::source::Headers;
 use crate::store::hooks::{self, Step};
 use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
-use crate::views::event;
+use crate::views::{ViewError, event};
 
 /// A dead letter with its number in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,22 +140,48 @@ fn record_changes(
     if (flush.changes.is_empty() && flush.forgotten.is_empty()) || keep_changes == 0 {
         return Ok(());
     }
-    let mut insert = connection
-        .prepare_cached("INSERT INTO changes (device_id, version, event) VALUES (?1, ?2, ?3)")?;
+    let mut insert = connection.prepare_cached(INSERT_CHANGE)?;
     for change in &flush.changes {
         let trip = &flush.trips[change.row];
-        let event = event::event(change, trip)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let event = event::event(change, trip).map_err(unwritable)?;
         insert.execute(params![trip.device_id, trip.version, event])?;
     }
     for forgotten in &flush.forgotten {
         let event = event::forgotten(forgotten);
         insert.execute(params![forgotten.device_id.as_str(), forgotten.forget.version, event])?;
     }
+    trim_changes(connection, keep_changes)
+}
+
+const INSERT_CHANGE: &str = "INSERT INTO changes (device_id, version, event) VALUES (?1, ?2, ?3)";
+
+fn unwritable(error: ViewError) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(error.into())
+}
+
+/// Deletes the oldest events after one was inserted.
+fn trim_changes(connection: &Connection, keep_changes: u64) -> rusqlite::Result<()> {
     let kept = i64::try_from(keep_changes).unwrap_or(i64::MAX);
     let newest = connection.last_insert_rowid();
     connection.prepare_cached("DELETE FROM changes WHERE seq <= ?1")?.execute([newest - kept])?;
     Ok(())
+}
+
+/// Records the event of a tag in the caller's transaction.
+pub(super) fn record_tag(
+    connection: &Connection,
+    device_id: &str,
+    (tag, is_removed): (&Tag, bool),
+    keep_changes: u64,
+) -> rusqlite::Result<()> {
+    if keep_changes == 0 {
+        return Ok(());
+    }
+    let event = event::tagged(device_id, tag, is_removed).map_err(unwritable)?;
+    // It is outside the order of versions.
+    let no_version = 0;
+    connection.prepare_cached(INSERT_CHANGE)?.execute(params![device_id, no_version, event])?;
+    trim_changes(connection, keep_changes)
 }
 
 fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {

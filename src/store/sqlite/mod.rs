@@ -16,6 +16,7 @@ mod row;
 mod scalar;
 mod scan;
 mod schemas;
+mod tags;
 mod topic;
 mod trips;
 
@@ -110,6 +111,11 @@ impl SqliteStore {
             }
             _ => Err(StoreError::Gone { location: self.location.clone() }),
         }
+    }
+
+    /// Sets the maximum number of change events that the store keeps.
+    pub fn set_keep_changes(&mut self, keep_changes: u64) {
+        self.keep_changes = keep_changes;
     }
 
     /// Sets the size of SQLite's page cache, bytes.

@@ -17,7 +17,7 @@ use crate::store::files::{self, with_suffix};
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// The statements that migrate each format to the next.
-pub const FORMATS: [&str; 9] = [
+pub const FORMATS: [&str; 10] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
     include_str!("../../../schema/parts.sql"),
@@ -27,6 +27,7 @@ pub const FORMATS: [&str; 9] = [
     include_str!("../../../schema/jumps.sql"),
     include_str!("../../../schema/schemas.sql"),
     include_str!("../../../schema/views.sql"),
+    include_str!("../../../schema/tags.sql"),
 ];
 
 /// The newest format, from 1.
@@ -271,7 +272,7 @@ pub(super) fn scratch(
 
 /// Opens an existing file for reading and writing. The prefix `./` keeps SQLite from interpreting
 /// names such as `:memory:` and `file:`.
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(Path::new(".").join(path), flags)
 }

@@ -9,9 +9,10 @@ use serde_json::json;
 use super::table::Table;
 use crate::codec::trip_row::TripRow;
 use crate::timeline::Path;
-use crate::views::{TripJson, ViewError};
+use crate::views::json::json as as_json;
+use crate::views::{Answer, ViewError};
 
-/// The columns of trips: those of CSV, the bbox as a group, and the samples.
+/// The columns of trips: those of CSV, the bbox as a group, the tags as JSON, and the samples.
 const TRIPS: &str = "message trip {
     REQUIRED BYTE_ARRAY id (STRING);
     REQUIRED BYTE_ARRAY device_id (STRING);
@@ -33,6 +34,7 @@ const TRIPS: &str = "message trip {
         REPEATED group list { REQUIRED BYTE_ARRAY element (STRING); }
     }
     REQUIRED INT64 version;
+    OPTIONAL BYTE_ARRAY tags (STRING);
     REQUIRED group bbox {
         REQUIRED DOUBLE xmin;
         REQUIRED DOUBLE ymin;
@@ -61,7 +63,12 @@ impl<W: Write> TripTable<W> {
     }
 
     /// Adds a trip.
-    pub fn write(&mut self, row: &TripRow, trip: &TripJson, path: &Path) -> Result<(), ViewError> {
+    pub fn write(
+        &mut self,
+        row: &TripRow,
+        Answer { trip, extras }: &Answer<'_>,
+        path: &Path,
+    ) -> Result<(), ViewError> {
         let own = trip.bbox;
         let bbox = self.bbox.get_or_insert(own);
         *bbox =
@@ -85,6 +92,8 @@ impl<W: Write> TripTable<W> {
             }
             out.list(trip.absorbed.iter().map(|id| ByteArray::from(&**id)));
             out.value(trip.version);
+            let tags = extras.tags.as_ref().filter(|tags| !tags.is_empty());
+            out.optional(tags.map(|tags| ByteArray::from(&*as_json(tags))));
             for degrees in own {
                 out.value(degrees);
             }

@@ -1,12 +1,12 @@
 mod maps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+use crate::timeline::{LegFilter, Limits, RawSample, Sample, StopRule, Timeline};
 use crate::views::csv::COLUMNS;
-use crate::views::{Match, is_open};
+use crate::views::{Match, TRIP_FIELDS, TagValues, is_open};
 
 /// 2026-11-20T21:38:00.123Z
 const T: DeviceTime = DeviceTime(1_795_210_680_123);
@@ -105,6 +105,7 @@ fn trip_json_matches_the_contract_exactly() {
 #[test]
 fn absent_values_are_null_and_extras_follow_the_trip() {
     let extras = Extras {
+        tags: Some([("note".to_owned(), "a, \"b\"".to_owned())].into()),
         open: Some(false),
         requested_id: Some("x".into()),
         matched: Some(Match::Retired),
@@ -119,9 +120,29 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
         r#""distance_m":0.0,"avg_speed_mps":null,"max_speed_mps":null,"jumps":null,"driver":null,"#,
         r#""start":{"lat":-1e-7,"lon":7.0},"end":{"lat":-1e-7,"lon":7.0},"#,
         r#""bbox":[7.0,-1e-7,7.0,-1e-7],"absorbed":[],"version":0,"#,
-        r#""open":false,"requested_id":"x","match":"retired","merged":true}"#,
+        r#""tags":{"note":"a, \"b\""},"open":false,"requested_id":"x","match":"retired","merged":true}"#,
     );
     assert_eq!(text.trim_end(), expected);
+}
+
+#[test]
+fn the_fields_of_a_list_are_those_of_a_trip() {
+    let row = merged();
+    let trip = TripJson::from_row(&row).unwrap();
+    let trip = trip.with_path(&row, None).unwrap().with_stops(&row, StopRule::default()).unwrap();
+    let extras = Extras {
+        tags: Some(TagValues::new()),
+        open: Some(true),
+        fresh: Some(true),
+        ..Extras::default()
+    };
+    // In the order in which they are written.
+    let text = serde_json::to_string(&Answer { trip, extras: &extras }).unwrap();
+    let serde_json::Value::Object(fields) = serde_json::from_str(&text).unwrap() else { panic!() };
+    let names: BTreeSet<&str> = fields.keys().map(String::as_str).collect();
+    assert_eq!(names, BTreeSet::from(TRIP_FIELDS));
+    let places: Vec<_> = TRIP_FIELDS.iter().map(|it| text.find(&format!("\"{it}\":"))).collect();
+    assert!(places.is_sorted(), "{places:?}");
 }
 
 #[test]
@@ -177,7 +198,8 @@ fn csv_has_a_header_and_quotes_where_needed() {
     let none = Extras::default();
     let empty = written(Form::Csv, false, &[], &none);
     assert_eq!(empty.trim_end(), COLUMNS.join(","));
-    let open = Extras { open: Some(true), ..Extras::default() };
+    let tags = Some([("note".to_owned(), "a, \"b\"".to_owned())].into());
+    let open = Extras { tags, open: Some(true), ..Extras::default() };
     let text = written(Form::Csv, true, &[merged(), single("b,\n")], &open);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let columns = reader.headers().unwrap().clone();
@@ -192,6 +214,7 @@ fn csv_has_a_header_and_quotes_where_needed() {
     assert_eq!(rows[0]["bbox_east"], "13.5");
     assert_eq!(rows[0]["absorbed"], "truck-17~20261120T214440.123Z");
     assert_eq!(rows[0]["open"], "true");
+    assert_eq!(rows[0]["tags"], r#"{"note":"a, \"b\""}"#);
     assert_eq!(rows[1]["device_id"], "b,\n");
     assert_eq!(
         (rows[1]["avg_speed_mps"].as_str(), rows[1]["start_lat"].as_str()),

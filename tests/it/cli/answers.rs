@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Folder, keys, minutes};
 
 /// Keys of a trip, in the contract's order.
-pub const TRIP: [&str; 18] = [
+pub const TRIP: [&str; 19] = [
     "id",
     "device_id",
     "t_star",
@@ -23,6 +23,7 @@ pub const TRIP: [&str; 18] = [
     "bbox",
     "absorbed",
     "version",
+    "tags",
     "open",
 ];
 

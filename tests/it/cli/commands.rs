@@ -247,5 +247,6 @@ fn schema_and_completions_print() {
     assert!(folder.text("schema print trips").contains("CREATE TABLE"));
     assert!(folder.text("schema print trips-cql").contains("frozen<map"));
     assert!(folder.text("schema print log-cql").contains("forgets"));
+    assert!(folder.text("schema print tags-cql").contains("trip_tags"));
     assert!(folder.text("completions bash").contains("_tstar"));
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::data::{Change, Mutation, Place, Replica};
+use super::data::{Bytes, Change, Mutation, Place, Replica};
 use super::statement::Condition;
 use crate::support::Dice;
 
@@ -191,9 +191,18 @@ impl Nodes {
     ) -> (bool, Mutation) {
         let standing = self.serial.partition(&mutation.place);
         let row = standing.rows.get(key).filter(|row| row.is_live()).cloned();
-        if row.is_some() == (condition == Condition::Exists) {
+        let holds = match &condition {
+            Condition::NotExists | Condition::None => row.is_none(),
+            Condition::Exists => row.is_some(),
+            Condition::Equals(column, bytes) => row.as_ref().is_some_and(|row| {
+                let cell = row.cells.get(&(*column, Bytes::from([])));
+                cell.and_then(|cell| cell.value.as_ref()) == Some(bytes)
+            }),
+        };
+        if holds {
             self.see(match condition {
                 Condition::Exists => "rows that conditional statements delete",
+                Condition::Equals(..) => "rows that conditional statements change",
                 _ => "rows that conditional statements insert",
             });
             self.serial.apply(&mutation);

@@ -72,11 +72,19 @@ pub enum Action {
         value: Source,
         at: Option<Source>,
     },
+    /// Sets columns of a row if another column has a value.
+    Replace {
+        partition: Vec<Source>,
+        key: Vec<Source>,
+        cells: Vec<(usize, Source)>,
+        equal: (usize, Source),
+    },
     Delete {
         partition: Vec<Source>,
         slice: SlicePlan,
         at: Option<Source>,
         existing: bool,
+        equal: Option<(usize, Source)>,
     },
     Select(SelectPlan),
 }
@@ -189,6 +197,12 @@ impl Markers<'_> {
         term.map(|term| self.source(term, "[timestamp]", &kind)).transpose()
     }
 
+    /// A column, and the value that it has to have.
+    fn equal(&mut self, (name, term): (String, Term)) -> Result<(usize, Source), Wrong> {
+        let column = self.table.index(&name)?;
+        Ok((column, self.of_column(term, column)?))
+    }
+
     /// What the conditions restrict; `None` without a partition.
     fn restrict(
         &mut self,
@@ -253,6 +267,7 @@ impl Schema {
         let statement = syntax::parse(text)?;
         let (Statement::Insert { table: name, .. }
         | Statement::Update { table: name, .. }
+        | Statement::Replace { table: name, .. }
         | Statement::Delete { table: name, .. }
         | Statement::Select { table: name, .. }) = &statement
         else {
@@ -330,13 +345,29 @@ fn write(markers: &mut Markers<'_>, statement: Statement) -> Result<Action, Wron
             }
             Ok(Action::SetElement { partition, column, element, value, at: markers.timestamp(at)? })
         }
-        Statement::Delete { at, conditions, existing, .. } => {
+        Statement::Replace { columns, terms, conditions, equal, .. } => {
+            let mut cells = Vec::new();
+            for (name, term) in columns.iter().zip(terms) {
+                let column = table.index(name)?;
+                cells.push((column, markers.of_column(term, column)?));
+            }
             let (partition, slice) = markers.restrict(conditions)?;
             let partition = partition.ok_or("a write needs a partition")?;
-            if existing && (at.is_some() || slice.equal.len() < table.clustering.len()) {
+            if slice.equal.len() < table.clustering.len() {
+                return Err("a condition is about one row".to_owned());
+            }
+            let equal = markers.equal(equal)?;
+            Ok(Action::Replace { partition, key: slice.equal, cells, equal })
+        }
+        Statement::Delete { at, conditions, existing, equal, .. } => {
+            let (partition, slice) = markers.restrict(conditions)?;
+            let partition = partition.ok_or("a write needs a partition")?;
+            let is_conditional = existing || equal.is_some();
+            if is_conditional && (at.is_some() || slice.equal.len() < table.clustering.len()) {
                 return Err("a condition is about one row, without a timestamp".to_owned());
             }
-            Ok(Action::Delete { partition, slice, at: markers.timestamp(at)?, existing })
+            let equal = equal.map(|equal| markers.equal(equal)).transpose()?;
+            Ok(Action::Delete { partition, slice, at: markers.timestamp(at)?, existing, equal })
         }
         _ => Err("it is not a write".to_owned()),
     }

@@ -91,11 +91,32 @@ fn timestamp(at: &Option<Source>, bound: &[Value], clock: i64) -> Result<i64, Wr
 }
 
 /// What a conditional write asks first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     None,
     NotExists,
     Exists,
+    /// A column has a value.
+    Equals(usize, Bytes),
+}
+
+fn equals((column, source): &(usize, Source), bound: &[Value]) -> Result<Condition, Wrong> {
+    match source.value(bound) {
+        Value::Some(bytes) => Ok(Condition::Equals(*column, bytes)),
+        _ => Err("a condition on null is not simulated".to_owned()),
+    }
+}
+
+fn cells(columns: &[(usize, Source)], bound: &[Value], at: i64) -> Cells {
+    let cell = |(column, source): &(usize, Source)| {
+        let value = match source.value(bound) {
+            Value::Unset => return None,
+            Value::Null => None,
+            Value::Some(bytes) => Some(bytes),
+        };
+        Some(((*column, Bytes::from([])), Cell { at, value }))
+    };
+    columns.iter().filter_map(cell).collect()
 }
 
 impl Plan {
@@ -108,19 +129,10 @@ impl Plan {
         let at_place =
             |sources: &[Source]| Ok::<_, Wrong>(locate(self.table, key(sources, bound)?));
         match &self.action {
-            Action::Insert { partition, key: of, cells, at, once } => {
+            Action::Insert { partition, key: of, cells: columns, at, once } => {
                 let at = timestamp(at, bound, clock)?;
-                let mut written = Cells::new();
-                for (column, source) in cells {
-                    let value = match source.value(bound) {
-                        Value::Unset => continue,
-                        Value::Null => None,
-                        Value::Some(bytes) => Some(bytes),
-                    };
-                    written.insert((*column, Bytes::from([])), Cell { at, value });
-                }
                 let of = key(of, bound)?;
-                let row = Row { marker: Some(at), cells: written };
+                let row = Row { marker: Some(at), cells: cells(columns, bound, at) };
                 let changes = vec![Change::Row(of.clone(), row)];
                 let condition = if *once { Condition::NotExists } else { Condition::None };
                 Ok((Mutation { place: at_place(partition)?, changes }, condition, of))
@@ -138,12 +150,23 @@ impl Plan {
                 let mutation = Mutation { place: at_place(partition)?, changes };
                 Ok((mutation, Condition::None, Key::new()))
             }
-            Action::Delete { partition, slice, at, existing } => {
+            Action::Replace { partition, key: of, cells: columns, equal } => {
+                let of = key(of, bound)?;
+                let row = Row { marker: None, cells: cells(columns, bound, clock) };
+                let changes = vec![Change::Row(of.clone(), row)];
+                let mutation = Mutation { place: at_place(partition)?, changes };
+                Ok((mutation, equals(equal, bound)?, of))
+            }
+            Action::Delete { partition, slice, at, existing, equal } => {
                 let at = timestamp(at, bound, clock)?;
                 let slice = slice.slice(bound)?;
                 let of = slice.equal.clone();
                 let changes = vec![Change::Deletion(Deletion { slices: vec![slice], at })];
-                let condition = if *existing { Condition::Exists } else { Condition::None };
+                let condition = match equal {
+                    Some(equal) => equals(equal, bound)?,
+                    None if *existing => Condition::Exists,
+                    None => Condition::None,
+                };
                 Ok((Mutation { place: at_place(partition)?, changes }, condition, of))
             }
             Action::Select(_) => Err(format!("`{}` does not write", self.text)),

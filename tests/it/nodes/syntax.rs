@@ -58,12 +58,23 @@ pub enum Statement {
         term: Term,
         conditions: Vec<Condition>,
     },
+    /// Sets columns of a row under a condition.
+    Replace {
+        table: String,
+        columns: Vec<String>,
+        terms: Vec<Term>,
+        conditions: Vec<Condition>,
+        /// `IF column = value`.
+        equal: (String, Term),
+    },
     Delete {
         table: String,
         at: Option<Term>,
         conditions: Vec<Condition>,
         /// `IF EXISTS`.
         existing: bool,
+        /// `IF column = value`.
+        equal: Option<(String, Term)>,
     },
     Select {
         table: String,
@@ -284,6 +295,9 @@ impl Parser {
         let at = self.timestamp()?;
         self.expect("SET")?;
         let column = self.name()?;
+        if self.peek() == "=" && at.is_none() {
+            return self.replace(table, column);
+        }
         self.expect("[")?;
         let element = self.term()?;
         self.expect("]")?;
@@ -293,13 +307,37 @@ impl Parser {
         Ok(Statement::Update { table, at, column, element, term, conditions })
     }
 
+    /// `IF column = value`.
+    fn equal(&mut self) -> Result<Option<(String, Term)>, Wrong> {
+        if !self.takes("IF") {
+            return Ok(None);
+        }
+        let column = self.name()?;
+        self.expect("=")?;
+        Ok(Some((column, self.term()?)))
+    }
+
+    fn replace(&mut self, table: String, first: String) -> Result<Statement, Wrong> {
+        self.expect("=")?;
+        let (mut columns, mut terms) = (vec![first], vec![self.term()?]);
+        while self.takes(",") {
+            columns.push(self.name()?);
+            self.expect("=")?;
+            terms.push(self.term()?);
+        }
+        let conditions = self.conditions()?;
+        let equal = self.equal()?.ok_or("only a conditional update of a row is simulated")?;
+        Ok(Statement::Replace { table, columns, terms, conditions, equal })
+    }
+
     fn delete(&mut self) -> Result<Statement, Wrong> {
         self.expect("FROM")?;
         let table = self.name()?;
         let at = self.timestamp()?;
         let conditions = self.conditions()?;
         let existing = self.takes("IF EXISTS");
-        Ok(Statement::Delete { table, at, conditions, existing })
+        let equal = self.equal()?;
+        Ok(Statement::Delete { table, at, conditions, existing, equal })
     }
 
     fn select(&mut self) -> Result<Statement, Wrong> {

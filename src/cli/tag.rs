@@ -1,0 +1,134 @@
+//! `tag`: shows, sets and removes the tags of a trip.
+
+use std::str::FromStr;
+
+use clap::Args;
+
+use super::flags::{Context, Format, LetterFlags, OutputFlags};
+use super::print::Printer;
+use super::{open, table};
+use crate::model::tag::{Tag, TagKey, TagProblem, TagValue};
+use crate::ops::lookup::{self, FoundTrip};
+use crate::ops::tag_feed::TagFeed;
+use crate::ops::tags::{self, TagCondition, TagError, TagTarget};
+use crate::ops::{InvalidRequest, NoResult};
+use crate::store::{AnyStore, EpochStore as _};
+use crate::views::{TripTagJson, trip_tags};
+
+const EXAMPLES: &str = "\
+Examples:
+  tstar tag truck-17~20261120T213800.123Z
+  tstar tag truck-17~20261120T213800.123Z purpose=business note=toll
+  tstar tag truck-17~20261120T213800.123Z --remove purpose
+  tstar trips truck-17 --tag purpose=business
+
+Any id that the trip ever had works, in any form. Prints the tags of the trip afterwards.";
+
+/// Flags of `tag`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TagArgs {
+    /// Trip id: text, bytes (base32hex) or UUID
+    pub id: String,
+    /// Tags to set: up to 64 keys of A-Z a-z 0-9 . _ - each, values of up to 4096 bytes
+    #[arg(value_name = "KEY=VALUE")]
+    pub tags: Vec<Assignment>,
+    /// Remove this key, at every id that the trip had
+    #[arg(long, value_name = "KEY")]
+    pub remove: Vec<TagKey>,
+    #[command(flatten)]
+    pub output: OutputFlags,
+    #[command(flatten)]
+    pub cluster: LetterFlags,
+}
+
+/// A key and its new value.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    key: TagKey,
+    value: TagValue,
+}
+
+impl FromStr for Assignment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(format!("`{text}` has no value; write KEY=VALUE"));
+        };
+        let parse = || -> Result<Self, TagProblem> {
+            Ok(Self { key: key.parse()?, value: TagValue::new(value)? })
+        };
+        parse().map_err(|problem| problem.to_string())
+    }
+}
+
+/// Changes the tags of a trip, then prints them.
+pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+    let settings = context.settings(&[&args.cluster.0])?.0;
+    let store = open::reader(&settings, context).await?;
+    let feed = match (store.embedded(), store.epochs().await?.pop()) {
+        (None, Some(newest)) => Some(TagFeed::new(&open::brokers(&settings)?, &newest.topic)),
+        _ => None,
+    };
+    let announce = async |device_id: &str, changes: &[(&Tag, bool)]| match &feed {
+        Some(feed) => feed.announce(device_id, changes.iter().copied()).await,
+        None => Ok(()),
+    };
+    let format = printer.value_format(&args.output)?;
+    let mut target = find(&store, &args.id).await?;
+    for key in &args.remove {
+        let removed = tags::remove(&store, &target, key, TagCondition::Any).await;
+        let removed = removed.map_err(explained)?;
+        let changes: Vec<_> = tags::removed(&removed).collect();
+        announce(&target.device_id, &changes).await?;
+    }
+    for Assignment { key, value } in &args.tags {
+        let tag = (key, value);
+        let set = tags::set(&store, &target, tag, TagCondition::Any, context.now_ms).await;
+        let written = set.map_err(explained)?;
+        // A forget that ran meanwhile does not know of the tag.
+        target = match find(&store, &args.id).await {
+            Ok(target) => target,
+            Err(error) => {
+                if error.is::<NoResult>() {
+                    tags::undo(&store, &target, &written.tag).await?;
+                }
+                return Err(error);
+            }
+        };
+        announce(&target.device_id, &[(&written.tag, false)]).await?;
+    }
+    let found = tags::of_trip(&store, &target).await?;
+    print(&trip_tags(&target.device_id, &found)?, format, printer)
+}
+
+async fn find(store: &AnyStore, id: &str) -> anyhow::Result<TagTarget> {
+    let FoundTrip { row, t_star_ms, .. } = lookup::by_id(store, id).await?;
+    Ok(TagTarget::new(&row, t_star_ms))
+}
+
+/// An error with its exit code.
+fn explained(error: TagError) -> anyhow::Error {
+    match error {
+        TagError::Store(error) => error.into(),
+        TagError::TooMany => InvalidRequest(error.to_string()).into(),
+        TagError::Changed(_) | TagError::None(_) | TagError::Contended => {
+            NoResult(error.to_string()).into()
+        }
+        TagError::Random(_) => error.into(),
+    }
+}
+
+fn print(tags: &[TripTagJson], format: Format, printer: &mut Printer) -> anyhow::Result<()> {
+    if format != Format::Table {
+        return printer.values(tags, format);
+    }
+    let cells = |it: &TripTagJson| {
+        let older = it.superseded.iter().map(|older| format!("{} ({})", older.value, older.id));
+        let older = older.collect::<Vec<_>>().join(", ");
+        [it.key.clone(), it.tag.value.clone(), it.tag.time.clone(), it.tag.id.clone(), older]
+    };
+    let columns = ["key", "value", "time", "id", "superseded"];
+    Ok(printer.line(&table::rows(columns, &[], &tags.iter().map(cells).collect::<Vec<_>>()))?)
+}

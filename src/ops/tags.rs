@@ -1,0 +1,313 @@
+//! Tags of trips: set, removed, and read with their trips.
+
+use std::collections::BTreeMap;
+
+use crate::model::scalar::DeviceTime;
+use crate::model::tag::{MAX_KEYS, Revision, Tag, TagKey, TagValue, TripTag, TripTags, resolve};
+use crate::store::{StoreError, TagStore, TripRow, TripStore};
+use crate::views::Match;
+
+/// Attempts at a write while others write the same tag.
+const ATTEMPTS: u32 = 20;
+
+/// Where the tags of a trip are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagTarget {
+    /// Device id.
+    pub device_id: String,
+    /// The time that a new tag is set at: that of the id, if the trip ever had it; else the trip's
+    /// own.
+    pub t_star_ms: DeviceTime,
+    /// First and last time of the trip, ms.
+    pub span: (DeviceTime, DeviceTime),
+}
+
+impl TagTarget {
+    /// The tags of the trip `row`, which was found by an id of the time `t_star_ms`.
+    #[must_use]
+    pub fn new(row: &TripRow, t_star_ms: DeviceTime) -> Self {
+        let t_star_ms = match Match::classify(t_star_ms, row) {
+            Match::Current | Match::Retired => t_star_ms,
+            Match::Covers => row.t_star_ms,
+        };
+        Self { device_id: row.device_id.clone(), t_star_ms, span: (row.start_ms, row.end_ms) }
+    }
+}
+
+/// What a write requires of the tag that counts for its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagCondition {
+    /// Nothing.
+    Any,
+    /// There is none.
+    Absent,
+    /// There is one.
+    Present,
+    /// It has this revision.
+    Revision(Revision),
+}
+
+impl TagCondition {
+    fn holds(self, found: Option<&TripTag>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => found.is_none(),
+            Self::Present => found.is_some(),
+            Self::Revision(revision) => found.is_some_and(|found| found.tag.revision == revision),
+        }
+    }
+}
+
+/// Every tag of a key that is removed, each marked as such for the feed.
+pub fn removed(found: &TripTag) -> impl Iterator<Item = (&Tag, bool)> {
+    [&found.tag].into_iter().chain(&found.superseded).map(|tag| (tag, true))
+}
+
+/// Why tags were not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum TagError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The condition does not hold.
+    #[error("{}", changed(.0.as_deref()))]
+    Changed(Option<Box<TripTag>>),
+    /// The trip has as many keys as it may have.
+    #[error("the trip has tags of {MAX_KEYS} keys already; remove one first")]
+    TooMany,
+    /// The trip has no tag of this key.
+    #[error("the trip has no tag `{0}`")]
+    None(TagKey),
+    /// Others kept writing the same tag.
+    #[error("other writers keep changing this tag; retry")]
+    Contended,
+    /// The system has no randomness.
+    #[error("the system gives no random number: {0}")]
+    Random(getrandom::Error),
+}
+
+fn changed(found: Option<&TripTag>) -> String {
+    match found {
+        None => "the trip has no such tag; it may have been removed".to_owned(),
+        Some(TripTag { tag, .. }) => {
+            format!("the tag was changed: its revision is now {}; read it again", tag.revision)
+        }
+    }
+}
+
+/// A tag that was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenTag {
+    /// The tag.
+    pub tag: Tag,
+    /// What counted for its key before.
+    pub before: Option<TripTag>,
+}
+
+/// The tags of a trip.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn of_trip(store: &impl TagStore, target: &TagTarget) -> Result<TripTags, StoreError> {
+    let (from_ms, upto_ms) = target.span;
+    Ok(resolve(store.tags(&target.device_id, from_ms, upto_ms).await?))
+}
+
+/// The tags of disjoint trips of one device, in their order. Reads once for all of them.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn of_trips(
+    store: &impl TagStore,
+    device_id: &str,
+    rows: &[TripRow],
+) -> Result<Vec<TripTags>, StoreError> {
+    let spans = rows.iter().map(|row| (row.start_ms, row.end_ms));
+    of_spans(store, device_id, &spans.collect::<Vec<_>>()).await
+}
+
+/// The tags of the trips of a device with these spans, ms, which are disjoint. Reads once for all
+/// of them.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn of_spans(
+    store: &impl TagStore,
+    device_id: &str,
+    spans: &[(DeviceTime, DeviceTime)],
+) -> Result<Vec<TripTags>, StoreError> {
+    let from_ms = spans.iter().map(|span| span.0).min();
+    let upto_ms = spans.iter().map(|span| span.1).max();
+    let Some((from_ms, upto_ms)) = from_ms.zip(upto_ms) else { return Ok(Vec::new()) };
+    let tags = store.tags(device_id, from_ms, upto_ms).await?;
+    let of_span = |&(start_ms, end_ms): &(DeviceTime, DeviceTime)| {
+        let from = tags.partition_point(|tag| tag.t_star_ms < start_ms);
+        let upto = tags.partition_point(|tag| tag.t_star_ms <= end_ms);
+        resolve(tags[from..upto.max(from)].iter().cloned())
+    };
+    Ok(spans.iter().map(of_span).collect())
+}
+
+/// The tags of trips of any devices, in their order. Reads once for each device.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn of_rows(store: &impl TagStore, rows: &[TripRow]) -> Result<Vec<TripTags>, StoreError> {
+    let mut found = vec![TripTags::new(); rows.len()];
+    if rows.is_empty() || !store.has_tags().await? {
+        return Ok(found);
+    }
+    let mut by_device: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        by_device.entry(&row.device_id).or_default().push(at);
+    }
+    for (device_id, places) in by_device {
+        let spans = places.iter().map(|&at| (rows[at].start_ms, rows[at].end_ms));
+        let tags = of_spans(store, device_id, &spans.collect::<Vec<_>>()).await?;
+        for (at, tags) in places.into_iter().zip(tags) {
+            found[at] = tags;
+        }
+    }
+    Ok(found)
+}
+
+/// Sets a tag. Afterwards the caller has to look the trip up again, and if it is gone, to call
+/// [`undo`]: a forget that ran meanwhile does not know of the tag.
+///
+/// # Errors
+/// The condition does not hold, the trip has too many keys, or the store fails.
+pub async fn set(
+    store: &impl TagStore,
+    target: &TagTarget,
+    (key, value): (&TagKey, &TagValue),
+    condition: TagCondition,
+    now_ms: i64,
+) -> Result<WrittenTag, TagError> {
+    let (from_ms, upto_ms) = target.span;
+    for _ in 0..ATTEMPTS {
+        let found = store.tags_to_change(&target.device_id, from_ms, upto_ms).await?;
+        let is_own = |tag: &&Tag| tag.t_star_ms == target.t_star_ms && tag.key == *key;
+        let replaced = found.iter().find(is_own).map(|tag| tag.revision);
+        let mut tags = resolve(found);
+        let before = tags.remove(key);
+        if !condition.holds(before.as_ref()) {
+            return Err(TagError::Changed(before.map(Box::new)));
+        }
+        if before.is_none() && tags.len() >= MAX_KEYS {
+            return Err(TagError::TooMany);
+        }
+        // Later than what it replaces, however the clocks of the writers differ.
+        let after_ms = before.as_ref().map_or(i64::MIN, |it| it.tag.written_ms.saturating_add(1));
+        let revision = getrandom::u64().map_err(TagError::Random)?;
+        let tag = Tag {
+            t_star_ms: target.t_star_ms,
+            key: key.clone(),
+            value: value.clone(),
+            written_ms: now_ms.max(after_ms),
+            revision: Revision(revision.cast_signed()),
+        };
+        if store.put_tag(&target.device_id, &tag, replaced).await? {
+            return Ok(WrittenTag { tag, before });
+        }
+    }
+    Err(TagError::Contended)
+}
+
+/// Removes a tag that was set at a trip which is gone.
+///
+/// # Errors
+/// The store fails.
+pub async fn undo(
+    store: &impl TagStore,
+    target: &TagTarget,
+    written: &Tag,
+) -> Result<(), StoreError> {
+    store.delete_tag(&target.device_id, written).await.map(drop)
+}
+
+/// Removes a key from a trip, at every id of it. Returns what counted before.
+///
+/// # Errors
+/// The trip has no such tag, the condition does not hold, or the store fails.
+pub async fn remove(
+    store: &impl TagStore,
+    target: &TagTarget,
+    key: &TagKey,
+    condition: TagCondition,
+) -> Result<TripTag, TagError> {
+    let (from_ms, upto_ms) = target.span;
+    let mut first = None;
+    for _ in 0..ATTEMPTS {
+        let found = store.tags_to_change(&target.device_id, from_ms, upto_ms).await?;
+        let found = resolve(found).remove(key);
+        let Some(found) = found else {
+            return first.ok_or_else(|| match condition {
+                TagCondition::Any => TagError::None(key.clone()),
+                _ => TagError::Changed(None),
+            });
+        };
+        if !condition.holds(Some(&found)) {
+            return Err(TagError::Changed(Some(Box::new(found))));
+        }
+        // The oldest first: what is left if this is interrupted is what counted.
+        let all = found.superseded.iter().rev().chain([&found.tag]);
+        let mut is_done = true;
+        for tag in all {
+            is_done &= store.delete_tag(&target.device_id, tag).await?;
+        }
+        let first = &*first.get_or_insert(found);
+        if is_done {
+            return Ok(first.clone());
+        }
+    }
+    Err(TagError::Contended)
+}
+
+/// What became of the tags of a store in another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopiedTags {
+    /// Tags that the other store has now.
+    pub copied: u64,
+    /// Those of them that no trip there covers.
+    pub uncovered: u64,
+}
+
+/// Copies all tags to another store of the same devices. A tag that no trip there covers is copied,
+/// too, so that nothing is lost, and reported to `on_uncovered` with its device. A newer tag of the
+/// same id and key is left.
+///
+/// # Errors
+/// A store cannot be read, or the other one cannot be written.
+pub async fn copy<S: TripStore + TagStore>(
+    from: &S,
+    to: &S,
+    mut on_uncovered: impl FnMut(&str, &Tag),
+) -> Result<CopiedTags, StoreError> {
+    let mut done = CopiedTags::default();
+    for device_id in from.tagged_devices().await? {
+        for tag in from.tags(&device_id, DeviceTime::MIN, DeviceTime::MAX).await? {
+            put_newest(to, &device_id, &tag).await?;
+            done.copied += 1;
+            if to.covering(&device_id, tag.t_star_ms).await?.is_none() {
+                done.uncovered += 1;
+                on_uncovered(&device_id, &tag);
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Writes a tag unless the store has a newer one of the same id and key, or this one.
+async fn put_newest(store: &impl TagStore, device_id: &str, tag: &Tag) -> Result<(), StoreError> {
+    loop {
+        let (from_ms, upto_ms) = (tag.t_star_ms, tag.t_star_ms);
+        let found = store.tags_to_change(device_id, from_ms, upto_ms).await?;
+        let existing = found.into_iter().find(|other| other.key == tag.key);
+        let is_newer = |other: &Tag| other.written_ms >= tag.written_ms;
+        if existing.as_ref().is_some_and(is_newer)
+            || store.put_tag(device_id, tag, existing.map(|other| other.revision)).await?
+        {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Tags in Scylla, by conditional writes.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use scylla::serialize::row::SerializeRow;
+use scylla::value::{CqlTimestamp, CqlValue};
+
+use super::cql::{Columns, Cql};
+use super::epochs::applied;
+use super::requests::Failure;
+use super::{ScyllaStore, Shared};
+use crate::model::scalar::DeviceTime;
+use crate::model::tag::{Revision, Tag, TagKey, TagValue};
+use crate::store::tags::TagStore;
+use crate::store::{Forget, StoreError};
+use crate::timeline::day_of;
+
+/// A row of the table, without its device. Another program may have left columns out.
+type TagRow = (CqlTimestamp, String, Option<String>, Option<CqlTimestamp>, Option<i64>);
+
+fn read((t_star, key, value, written, revision): TagRow) -> Result<Tag, Failure> {
+    let malformed = |error| Failure::Permanent(Box::new(error));
+    Ok(Tag {
+        t_star_ms: DeviceTime(t_star.0),
+        key: key.parse::<TagKey>().map_err(malformed)?,
+        value: TagValue::new(value.unwrap_or_default()).map_err(malformed)?,
+        written_ms: written.map_or(0, |written| written.0),
+        revision: Revision(revision.unwrap_or_default()),
+    })
+}
+
+/// The outcome of a conditional write.
+enum Decision {
+    /// It was applied.
+    Applied,
+    /// It was not: the row has this revision; `None` if there is no row.
+    Other(Option<Revision>),
+}
+
+fn read_decision(answer: Columns) -> Decision {
+    if applied(&answer) {
+        return Decision::Applied;
+    }
+    let revision = answer.into_iter().find(|(name, _)| name == "revision");
+    let revision = revision.and_then(|(_, value)| value.as_ref().and_then(CqlValue::as_bigint));
+    Decision::Other(revision.map(Revision))
+}
+
+impl<C: Cql> Shared<C> {
+    /// Executes a conditional write until it is acknowledged. Returns the outcome of the last
+    /// attempt, and whether an earlier one without an answer may have been applied.
+    async fn decide(
+        &self,
+        doing: &'static str,
+        statement: &C::Statement,
+        values: impl SerializeRow + Sync,
+    ) -> Result<(Decision, bool), StoreError> {
+        let _permit = self.permits.acquire().await.expect("it is never closed");
+        let attempts = AtomicU32::new(0);
+        let write = || async {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            Ok(read_decision(self.session.execute_conditional(statement, &values).await?))
+        };
+        let found = self.retry.until_acknowledged(doing, write).await?;
+        Ok((found, attempts.load(Ordering::Relaxed) > 1))
+    }
+
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+        let (key, revision) = (tag.key.as_str(), tag.revision.0);
+        let values = (device_id, CqlTimestamp(tag.t_star_ms.ms()), key, revision);
+        let statement = &self.statements.delete_tag;
+        let (found, _) = self.decide("deleting a tag", statement, values).await?;
+        // If there is none, an earlier attempt or another process deleted it.
+        Ok(matches!(found, Decision::Applied | Decision::Other(None)))
+    }
+
+    /// Whether a row of a day covers a time; rows without a version do not count.
+    async fn is_covered(&self, device_id: &str, time_ms: DeviceTime) -> Result<bool, StoreError> {
+        let (doing, select) = ("reading trips of a day", &self.statements.spans_of_day);
+        let bucket = super::row::bucket(day_of(time_ms));
+        let values = (device_id, bucket, CqlTimestamp(time_ms.ms()));
+        let rows: Vec<(CqlTimestamp, Option<i64>)> = self.rows(doing, select, values).await?;
+        Ok(rows.iter().any(|(start, version)| version.is_some() && start.0 <= time_ms.ms()))
+    }
+
+    /// Erases the tags before the floor that no trip covers any more. Deletes are conditional, so
+    /// they are ordered with the writes, which a delete at the version of the forget would not be:
+    /// most tags are younger.
+    pub(super) async fn erase_tags(
+        &self,
+        device_id: &str,
+        forget: &Forget,
+    ) -> Result<(), StoreError> {
+        let upto_ms = forget.before_ms.saturating_add(-1);
+        for tag in self.tags_to_change(device_id, DeviceTime::MIN, upto_ms).await? {
+            if self.is_covered(device_id, tag.t_star_ms).await? {
+                continue;
+            }
+            // A write that comes first finds no trip afterwards, and deletes its tag itself.
+            self.delete_tag(device_id, &tag).await?;
+        }
+        Ok(())
+    }
+
+    async fn tags_to_change(
+        &self,
+        device_id: &str,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
+    ) -> Result<Vec<Tag>, StoreError> {
+        let statement = &self.statements.tags_to_change;
+        let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
+        let select = || async {
+            let rows: Vec<TagRow> = self.session.unpaged(statement, &values).await?;
+            rows.into_iter().map(read).collect()
+        };
+        self.retry.until_acknowledged("reading tags", select).await
+    }
+}
+
+impl<C: Cql> TagStore for ScyllaStore<C> {
+    async fn tags(
+        &self,
+        device_id: &str,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
+    ) -> Result<Vec<Tag>, StoreError> {
+        let (shared, doing) = (&self.shared, "reading tags");
+        let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
+        let rows: Vec<TagRow> = shared.rows(doing, &shared.statements.tags, values).await?;
+        rows.into_iter().map(read).collect::<Result<_, _>>().map_err(|failure| {
+            let (Failure::Transient(source)
+            | Failure::Permanent(source)
+            | Failure::Denied(source)) = failure;
+            StoreError::Failed { location: self.url().to_owned(), doing, source }
+        })
+    }
+
+    async fn tags_to_change(
+        &self,
+        device_id: &str,
+        from_ms: DeviceTime,
+        upto_ms: DeviceTime,
+    ) -> Result<Vec<Tag>, StoreError> {
+        self.shared.tags_to_change(device_id, from_ms, upto_ms).await
+    }
+
+    async fn put_tag(
+        &self,
+        device_id: &str,
+        tag: &Tag,
+        replaced: Option<Revision>,
+    ) -> Result<bool, StoreError> {
+        let (shared, doing) = (&self.shared, "writing a tag");
+        let (t_star, written) = (CqlTimestamp(tag.t_star_ms.ms()), CqlTimestamp(tag.written_ms));
+        let (key, value, revision) = (tag.key.as_str(), tag.value.as_str(), tag.revision.0);
+        let (found, may_have_been) = match replaced {
+            None => {
+                let values = (device_id, t_star, key, value, written, revision);
+                shared.decide(doing, &shared.statements.add_tag, values).await?
+            }
+            Some(replaced) => {
+                let values = (value, written, revision, device_id, t_star, key, replaced.0);
+                shared.decide(doing, &shared.statements.replace_tag, values).await?
+            }
+        };
+        Ok(match found {
+            Decision::Applied => true,
+            Decision::Other(standing) => may_have_been && standing == Some(tag.revision),
+        })
+    }
+
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+        self.shared.delete_tag(device_id, tag).await
+    }
+
+    async fn has_tags(&self) -> Result<bool, StoreError> {
+        let (shared, statement) = (&self.shared, &self.shared.statements.any_tag);
+        let select = || shared.session.unpaged(statement, &());
+        let found: Vec<(String,)> = shared.retry.until_acknowledged("reading tags", select).await?;
+        Ok(!found.is_empty())
+    }
+
+    async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
+        let select = &self.shared.statements.tagged_devices;
+        let rows: Vec<(String,)> =
+            self.shared.rows("reading the tagged devices", select, ()).await?;
+        Ok(rows.into_iter().map(|(device,)| device).collect())
+    }
+}
