@@ -17,7 +17,7 @@
 //! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
-//! | `openapi` | the description of the API |
+//! | `openapi`, `examples` | the description of the API |
 
 mod app;
 mod apps;
@@ -27,6 +27,7 @@ mod changes;
 mod clients;
 mod connection;
 mod devices;
+mod examples;
 mod explain;
 mod feed;
 mod fresh;

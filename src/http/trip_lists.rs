@@ -6,13 +6,13 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use utoipa::openapi::schema::Type;
-use utoipa::openapi::{ContentBuilder, ObjectBuilder, RefOr};
+use utoipa::openapi::RefOr;
 
 use super::Routes;
 use super::app::App;
 use super::fresh::{of_store, require};
 use super::list_options::{BboxText, FieldNames, LIST_FORMS, accepted};
+use super::openapi::form_content;
 use super::params::{Moment, Params};
 use super::phase::Store;
 use super::problem::Problem;
@@ -253,9 +253,7 @@ pub(super) fn add_list_forms(api: &mut utoipa::openapi::OpenApi) {
         let mut described = api.paths.paths[path].clone();
         for (form, media_type) in LIST_FORMS {
             let essence = media_type.split(';').next().unwrap_or_default().to_owned();
-            let kind = if essence.ends_with("geo+json") { Type::Object } else { Type::String };
-            let schema = ObjectBuilder::new().schema_type(kind).build();
-            let content = ContentBuilder::new().schema(Some(schema)).build();
+            let content = form_content(form);
             let item = api.paths.paths.get_mut(path).and_then(|item| item.get.as_mut());
             let answer = item.and_then(|list| list.responses.responses.get_mut("200"));
             if let Some(RefOr::T(answer)) = answer {
