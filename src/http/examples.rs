@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr};
 
+use super::devices::Device;
 use super::page::PageSettings;
 use super::problem::{ParamError, Problem};
 use super::samples::SampleBody;
@@ -111,7 +112,9 @@ fn sums_of_day() -> Value {
 fn answer(status: StatusCode, operation: &str) -> Option<Value> {
     Some(match operation {
         "changes" => json!({"changes": [{"seq": 5, "event": merged()}], "next": 5}),
-        "devices" => json!({"devices": [{"device_id": DEVICE, "token": DEVICE}], "next": null}),
+        "devices" => {
+            json!({"devices": [Device::example(DEVICE, at(12), id(0))], "next": null})
+        }
         "explain" => value(Explanation::from_row(&row(), &id(10), at(10), &[]).ok()?),
         "inFlespi" | "inOsmand" | "inTraccar" | "inTraccarClient" => json!({}),
         "inOverland" => json!({"result": "ok"}),

@@ -140,12 +140,17 @@ impl Params {
 
     /// A flag: true or false; false if it is absent.
     pub fn flag(&mut self, name: &str) -> bool {
+        self.flag_or(name, false)
+    }
+
+    /// A flag: true or false, or this value if it is absent.
+    pub fn flag_or(&mut self, name: &str, absent: bool) -> bool {
         let parse = |text: &str| match text {
             "true" => Ok(true),
             "false" => Ok(false),
             other => Err(format!("`{other}` is neither true nor false")),
         };
-        self.read(name, parse).unwrap_or(false)
+        self.read(name, parse).unwrap_or(absent)
     }
 
     /// How much of the path the answer holds.

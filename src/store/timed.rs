@@ -1,9 +1,10 @@
 //! Metrics of store operations.
 
 use super::forward::forward_trip_store;
-use super::{EpochStore, KeyStore, StoreError, TripStore};
+use super::{EpochStore, KeyStore, StoreError, TripEnd, TripEnds, TripStore};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
+use crate::model::scalar::Day;
 use crate::telemetry::operation;
 
 /// Records the duration of each store operation as a metric.
@@ -21,6 +22,21 @@ impl<S: TripStore> TripStore for Timed<S> {
         timed: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
         claimed, claim, forgotten_devices, repairs,
     );
+}
+
+impl<S: TripEnds> TripEnds for Timed<S> {
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        timed!(self, "latest_days", latest_days(device_id, limit))
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        timed!(self, "ends_of_day", ends_of_day(device_id, day, limit))
+    }
 }
 
 impl<S: KeyStore + Sync> KeyStore for Timed<S> {

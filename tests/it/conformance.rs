@@ -11,7 +11,8 @@ use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripRow, TripStore,
+    Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripEnd, TripEnds,
+    TripRow, TripStore, count_trips, latest_end,
 };
 use tstar::internals::timeline::{
     DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
@@ -169,6 +170,36 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
         let found = store.neighbour("truck-17", time_ms, order).await.unwrap();
         assert_eq!(found.as_ref(), expected, "{order:?} of {time_ms:?}");
     }
+}
+
+async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Journal + TripEnds) {
+    let day = DAY_MS / MINUTE;
+    let end = |row: &TripRow| TripEnd {
+        t_star_ms: row.t_star_ms,
+        start_ms: row.start_ms,
+        end_ms: row.end_ms,
+        version: row.version,
+        lat: row.end_lat,
+        lon: row.end_lon,
+    };
+    let rows =
+        [trip("truck-17", &[-30, -5], 2), trip("truck-17", &[60], 4), trip("truck-17", &[10], 6)];
+    store.apply(&rows).await.unwrap();
+    store.apply(&[trip("truck-18", &[61, 121, 241], 100)]).await.unwrap();
+    assert_eq!(latest_end(&store, "truck-17").await.unwrap(), Some(end(&rows[1])));
+    let grown = trip("truck-17", &[day - 5, day - 2, day + 3], 8);
+    store.apply(&[trip("truck-17", &[day - 5], 7)]).await.unwrap();
+    store.apply(std::slice::from_ref(&grown)).await.unwrap();
+    assert_eq!(latest_end(&store, "truck-17").await.unwrap(), Some(end(&grown)));
+    assert_eq!(latest_end(&store, "truck-19").await.unwrap(), None);
+    let today = day_of(MIDNIGHT);
+    for (day, count) in [(today - 1, 1), (today, 3), (today + 1, 1), (today + 2, 0)] {
+        assert_eq!(count_trips(&store, "truck-17", day).await.unwrap(), count, "{day:?}");
+    }
+    let forget = Forget { version: Version(10), before_ms: at(day + 4) };
+    store.forget("truck-17", &forget).await.unwrap();
+    store.commit(&Flush::default()).await.unwrap();
+    assert_eq!(latest_end(&store, "truck-17").await.unwrap(), None);
 }
 
 async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
@@ -363,6 +394,7 @@ macro_rules! conformance {
             a_merge_leaves_one_row,
             a_lookup_finds_the_trip_that_covers_the_time,
             a_time_between_trips_has_two_neighbours,
+            the_last_trip_is_found_without_its_path,
             a_trip_is_found_in_every_day_it_touches,
             a_range_shows_each_overlapping_trip_once_in_order,
             devices_come_in_byte_order_and_by_page,

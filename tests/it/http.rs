@@ -5,6 +5,7 @@ mod apps;
 mod asking;
 mod changes;
 mod contract;
+mod devices;
 pub mod document;
 mod ingesting;
 mod limits;

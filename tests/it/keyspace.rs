@@ -13,7 +13,8 @@ use tstar::internals::store::repairs::Repairs;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
+    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripEnd, TripEnds, TripRow,
+    TripStore,
 };
 
 use crate::servers;
@@ -240,6 +241,23 @@ impl<C: Cql> TripStore for WithJournal<C> {
 
     async fn repairs(&self) -> Result<Option<Repairs>, StoreError> {
         self.store.repairs().await
+    }
+}
+
+impl<C: Cql> TripEnds for WithJournal<C> {
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        self.store.latest_days(&self.device(device_id), limit).await
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        let found = self.store.ends_of_day(&self.device(device_id), day, limit).await?;
+        let shown = |end: TripEnd| TripEnd { version: end.version - BASE, ..end };
+        Ok(found.into_iter().map(shown).collect())
     }
 }
 

@@ -58,6 +58,11 @@ const EVERY: &str = concat!("SELECT ", columns!(), " FROM trips");
 const VERSIONS_OF_DAY: &str = "SELECT version FROM trips WHERE device_id = ? AND bucket = ?
      ORDER BY end_time ASC, start_time ASC";
 
+/// Read from one replica, as it names some columns only.
+const ENDS_OF_DAY: &str =
+    "SELECT end_time, start_time, t_star, version, end_lat, end_lon FROM trips
+     WHERE device_id = ? AND bucket = ? ORDER BY end_time DESC, start_time DESC LIMIT ?";
+
 const ADD_EPOCH: &str = "INSERT INTO epochs
      (log, epoch, topic, partitions, start_offsets, base, rules, partitioner)
      VALUES ('log', ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
@@ -127,6 +132,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) all_rows: C::Statement,
     pub(super) remove: C::Statement,
     pub(super) versions_of_day: C::Statement,
+    pub(super) ends_of_day: C::Statement,
     pub(super) days: C::Statement,
     pub(super) days_desc: C::Statement,
     pub(super) devices: C::Statement,
@@ -196,6 +202,7 @@ impl<C: Cql> Statements<C> {
             all_rows: paged(EVERY, DAY_PAGE).await?,
             remove: list(remove).await?,
             versions_of_day: list(VERSIONS_OF_DAY).await?,
+            ends_of_day: cql.prepare(ENDS_OF_DAY, Mode::OneReplica(consistency)).await?,
             days: list(days).await?,
             days_desc: list(days_desc).await?,
             devices: list("SELECT DISTINCT device_id FROM days_of_device").await?,
