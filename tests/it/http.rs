@@ -4,6 +4,7 @@ mod abuse;
 mod apps;
 mod asking;
 mod changes;
+mod client;
 mod contract;
 mod devices;
 pub mod document;
