@@ -10,7 +10,7 @@
 //! | `token`, `session`, `sessions`, `origin` | authentication |
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
-//! | `params`, `body` | parameters and bodies of requests |
+//! | `params`, `path_params`, `body` | parameters and bodies of requests |
 //! | `trips`, `explain`, `devices`, `changes`, `samples`, `apps`, `health` | the routes |
 //! | `fresh` | answers that see the memory of the daemon in this process |
 //! | `peers` | questions to the memory of other instances, and their questions |
@@ -38,6 +38,7 @@ pub mod openapi;
 mod origin;
 mod page;
 mod params;
+mod path_params;
 mod peers;
 mod phase;
 mod problem;

@@ -11,7 +11,7 @@ use crate::identity::{DeviceId, TripId, device_of_token};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
-use crate::timeline::StopRule;
+use crate::timeline::{DAY_MS, StopRule};
 
 /// Default items per page.
 pub const DEFAULT_LIMIT: usize = 100;
@@ -20,7 +20,13 @@ pub const DEFAULT_LIMIT: usize = 100;
 pub const MAX_LIMIT: usize = 1000;
 
 /// Maximum minimum duration of a stop, s.
-const MAX_STOP_S: f64 = 86_400.0;
+pub const MAX_STOP_S: f64 = 86_400.0;
+
+/// Maximum tolerance of the simplification of a path, m.
+pub const MAX_SIMPLIFY_M: f64 = 1e6;
+
+/// Maximum number of days of a span of all devices.
+const MAX_DAYS: i64 = 31;
 
 /// The parameters of a request. Each can be read once; [`Params::finish`] rejects unread ones.
 #[derive(Debug, Default)]
@@ -106,6 +112,35 @@ impl Params {
         (from_ms, to_ms)
     }
 
+    /// The span of a question about all devices: a day, or `from` and `to`. `None` after a fault.
+    pub fn fleet_span(&mut self) -> Option<(DeviceTime, DeviceTime)> {
+        let day = self.day();
+        let span = self.span();
+        if self.has_fault("day") || self.has_fault("from") || self.has_fault("to") {
+            return None;
+        }
+        let (from_ms, to_ms) = span;
+        let (has_from, has_to) = (from_ms != DeviceTime::MIN, to_ms != DeviceTime::MAX);
+        let problem = match day {
+            Some(day) if !has_from && !has_to => {
+                return Some((day.start_ms(), day.start_ms() + DAY_MS - 1));
+            }
+            Some(_) => ("day", "give either a day, or from and to".to_owned()),
+            None if !has_from => {
+                let what = "required for trips of all devices: from and to, or day=2026-11-20";
+                ("from", what.to_owned())
+            }
+            None if !has_to => ("to", "required with from".to_owned()),
+            None if to_ms < from_ms => ("to", "it is earlier than from; swap them".to_owned()),
+            None if to_ms - from_ms > MAX_DAYS * DAY_MS => {
+                ("to", format!("more than {MAX_DAYS} days after from; ask for fewer"))
+            }
+            None => return Some(span),
+        };
+        self.fault(problem.0, problem.1);
+        None
+    }
+
     /// A UTC day, days since 1970.
     pub fn day(&mut self) -> Option<Day> {
         self.read("day", parse_day)
@@ -156,8 +191,8 @@ impl Params {
     /// How much of the path the answer holds.
     pub fn detail(&mut self) -> Detail {
         let parse = |text: &str| match text.parse::<f64>() {
-            Ok(metres) if metres > 0.0 && metres <= 1e6 => Ok(metres),
-            _ => Err(format!("`{text}` is not a distance above 0, up to 1000000 metres")),
+            Ok(metres) if metres > 0.0 && metres <= MAX_SIMPLIFY_M => Ok(metres),
+            _ => Err(format!("`{text}` is not a distance above 0, up to {MAX_SIMPLIFY_M} metres")),
         };
         let (path, simplify_m) = (self.flag("path"), self.read("simplify", parse));
         Detail { path, simplify_m, stops: self.stops() }
