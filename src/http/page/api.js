@@ -75,7 +75,7 @@ export const trips = async (token, { from, to, cursor, order = "desc", limit = 1
   } catch (error) {
     // The device of a link may have no trip yet.
     if (error.code !== "no_device") throw error;
-    return { trips: [], next: null };
+    return { trips: [], next: null, isUnknown: true };
   }
 };
 
