@@ -171,7 +171,7 @@ fn print(
             format!("{} of {}{found_share}", ids.old_ids_found, ids.old_ids),
         ),
         ("tags copied", tags.copied.to_string()),
-        ("  that no new trip covers", tags.uncovered.to_string()),
+        ("  without a new trip", tags.uncovered.to_string()),
     ]);
     Ok(printer.line(&table::pairs(&pairs))?)
 }

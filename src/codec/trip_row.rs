@@ -243,20 +243,40 @@ fn samples_of(count: usize) -> i32 {
     i32::try_from(count).expect("max_samples is an i32")
 }
 
+/// What the overlap rule compares: a row, or a part of one.
+pub trait VersionedSpan {
+    /// Times of the first and last sample.
+    fn span(&self) -> (DeviceTime, DeviceTime);
+
+    /// Version of the last sample that changed the trip.
+    fn version(&self) -> Version;
+}
+
+impl<R: Borrow<TripRow>> VersionedSpan for R {
+    fn span(&self) -> (DeviceTime, DeviceTime) {
+        let row = self.borrow();
+        (row.start_ms, row.end_ms)
+    }
+
+    fn version(&self) -> Version {
+        self.borrow().version
+    }
+}
+
 /// Applies the overlap rule: of overlapping trips of one device, the one with the highest version
 /// wins, whole, and the others are discarded. Accepts rows of one device in any order, with copies;
 /// returns each trip once, by start time: of equal copies, the first.
 #[must_use]
-pub fn resolve_overlaps<R: Borrow<TripRow>>(mut rows: Vec<R>) -> Vec<R> {
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.borrow().version), row.borrow().start_ms));
+pub fn resolve_overlaps<R: VersionedSpan>(mut rows: Vec<R>) -> Vec<R> {
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.version()), row.span().0));
     let mut stand: BTreeMap<DeviceTime, R> = BTreeMap::new();
-    for item in rows {
-        let row = item.borrow();
+    for row in rows {
+        let (start_ms, end_ms) = row.span();
         // The winners are disjoint, so only the last one that starts before this row's end can
         // overlap it.
-        let before = stand.range(..=row.end_ms).next_back();
-        if !before.is_some_and(|(_, other)| other.borrow().overlaps(row)) {
-            stand.insert(row.start_ms, item);
+        let before = stand.range(..=end_ms).next_back();
+        if before.is_none_or(|(_, other)| start_ms > other.span().1) {
+            stand.insert(start_ms, row);
         }
     }
     stand.into_values().collect()

@@ -6,17 +6,37 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::App;
 use super::params::Params;
+use super::phase::Store;
 use super::problem::Problem;
 use super::trip_page::next_link;
 use super::trip_response::with_header;
 use crate::identity::{DeviceId, TripId, token_of_device};
-use crate::model::scalar::DeviceTime;
-use crate::store::{DeviceScope, TripStore as _};
+use crate::model::scalar::{Day, DeviceTime};
+use crate::model::time::format_time;
+use crate::store::{DeviceScope, TripStore as _, count_trips, latest_end};
+use crate::views::{LatLon, text_id};
+
+/// Devices whose last trips are read at the same time.
+const CONCURRENCY: usize = 16;
+
+/// Where a device was last.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct LastSeen {
+    /// Time of its last sample.
+    #[schema(format = DateTime)]
+    time: String,
+    /// Position of that sample.
+    position: LatLon,
+    /// Text id of its trip.
+    #[schema(example = "truck~2017~20261120T213800.123Z")]
+    trip_id: String,
+}
 
 /// A device.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -27,6 +47,44 @@ pub struct Device {
     /// The id in the form that URL paths and trip ids use.
     #[schema(example = "truck~2017")]
     token: String,
+    /// Where the device was last; null if its latest four days in the store have no trip, and with
+    /// `last=false`.
+    last: Option<LastSeen>,
+    /// Number of trips that touch `day`, at most 10,000; null without `day`.
+    trips: Option<usize>,
+}
+
+impl Device {
+    /// Reads where a device was last, if that is asked for, and how many trips it has in a day.
+    async fn read(
+        store: &Store,
+        device_id: String,
+        has_last: bool,
+        day: Option<Day>,
+    ) -> Result<Self, Problem> {
+        let latest = if has_last { latest_end(store, &device_id).await? } else { None };
+        let last = latest.map(|end| {
+            let trip_id = text_id(&device_id, end.t_star_ms)?;
+            let position = LatLon { lat: end.lat, lon: end.lon };
+            Ok::<_, Problem>(LastSeen { time: format_time(end.end_ms.ms()), position, trip_id })
+        });
+        let trips = match day {
+            Some(day) => Some(count_trips(store, &device_id, day).await?),
+            None => None,
+        };
+        Ok(Self { token: token_of_device(&device_id), last: last.transpose()?, trips, device_id })
+    }
+
+    /// An example, with a trip that ends at a time.
+    pub(super) fn example(device_id: &str, end_ms: DeviceTime, trip_id: String) -> Self {
+        let (time, position) = (format_time(end_ms.ms()), LatLon { lat: 52.5212, lon: 13.4112 });
+        Self {
+            device_id: device_id.to_owned(),
+            token: token_of_device(device_id),
+            last: Some(LastSeen { time, position, trip_id }),
+            trips: None,
+        }
+    }
 }
 
 /// A page of devices.
@@ -38,11 +96,12 @@ pub struct DevicePage {
     next: Option<String>,
 }
 
-/// Lists devices.
+/// Lists devices, each with the position, time and trip of its last sample.
 #[utoipa::path(get, path = "/v1/devices", tag = "devices", operation_id = "devices",
     params(
         ("day" = Option<String>, Query, format = "date",
-            description = "Only devices with a trip that touches this UTC day"),
+            description = "Only devices with a trip that touches this UTC day, each with the number of its trips"),
+        ("last" = Option<bool>, Query, description = "Include where each device was last (default); false makes a long list faster"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum devices per page; default 100"),
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
@@ -58,10 +117,12 @@ pub async fn list(
     mut params: Params,
 ) -> Result<Response, Problem> {
     let (day, limit, cursor) = (params.day(), params.limit(), params.cursor());
+    let has_last = params.flag_or("last", true);
     params.finish()?;
     let scope = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     let after = cursor.map(|cursor| cursor.device_id);
-    let mut found = app.store()?.devices(scope, after.as_deref(), limit + 1).await?;
+    let store = app.store()?;
+    let mut found = store.devices(scope, after.as_deref(), limit + 1).await?;
     let is_more = found.len() > limit;
     found.truncate(limit);
     let last = found.last().filter(|_| is_more);
@@ -71,9 +132,10 @@ pub async fn list(
     });
     let next = next.map(|next| next.key_text());
     let link = next.as_deref().map(|next| next_link(&uri, next));
-    let device = |device_id: String| Device { token: token_of_device(&device_id), device_id };
-    let page = DevicePage { devices: found.into_iter().map(device).collect(), next };
-    let response = Json(page).into_response();
+    let reads: Vec<_> =
+        found.into_iter().map(|id| Device::read(&store, id, has_last, day)).collect();
+    let devices = stream::iter(reads).buffered(CONCURRENCY).try_collect().await?;
+    let response = Json(DevicePage { devices, next }).into_response();
     Ok(match link {
         Some(link) => with_header(response, header::LINK, &link),
         None => response,

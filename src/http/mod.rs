@@ -10,7 +10,7 @@
 //! | `token`, `session`, `sessions`, `origin` | authentication |
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
-//! | `params`, `body` | parameters and bodies of requests |
+//! | `params`, `path_params`, `body` | parameters and bodies of requests |
 //! | `trips`, `trip_lists`, `summary`, `explain`, `tags` | routes of trips |
 //! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
 //! | `fresh` | answers that see the memory of the daemon in this process |
@@ -18,7 +18,7 @@
 //! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
-//! | `openapi` | the description of the API |
+//! | `openapi`, `examples` | the description of the API |
 
 mod app;
 mod apps;
@@ -28,6 +28,7 @@ mod changes;
 mod clients;
 mod connection;
 mod devices;
+mod examples;
 mod explain;
 mod feed;
 mod fresh;
@@ -38,6 +39,7 @@ pub mod openapi;
 mod origin;
 mod page;
 mod params;
+mod path_params;
 mod peers;
 mod phase;
 mod problem;

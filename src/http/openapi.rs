@@ -5,18 +5,20 @@ use std::sync::LazyLock;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use utoipa::OpenApi;
-use utoipa::openapi::path::{Operation, Parameter};
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    Content, ContentBuilder, ObjectBuilder, Ref, RefOr, Required, ResponseBuilder,
+    ArrayBuilder, Content, ContentBuilder, KnownFormat, ObjectBuilder, Ref, RefOr, Required,
+    ResponseBuilder, SchemaFormat,
 };
 use utoipa_axum::router::OpenApiRouter;
 
+use super::examples::add_examples;
 use super::page::{gzip, static_response};
 use super::trip_lists;
 use super::{app_routes, limited_routes, open_routes, unlimited_routes};
-use crate::views::{Form, enumerated};
+use crate::views::Form;
 
 /// The OpenAPI document without the routes.
 #[derive(OpenApi)]
@@ -42,25 +44,48 @@ use crate::views::{Form, enumerated};
 )]
 struct ApiDoc;
 
-/// Adds the output formats of a trip to the route that serves it.
+/// The URL path of a trip, which a suffix for the format may follow.
+const TRIP: &str = "/v1/trips/{id}";
+
+/// The content of an answer in a format other than JSON.
+pub(super) fn form_content(form: Form) -> Content {
+    let object = || ObjectBuilder::new().schema_type(Type::Object);
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let schema = match form {
+        Form::GeoJson => {
+            let features = ArrayBuilder::new().items(object());
+            object()
+                .property("type", text().enum_values(Some(["FeatureCollection"])))
+                .required("type")
+                .property("features", features)
+                .required("features")
+        }
+        form if form.spec().is_binary() => {
+            text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
+        }
+        _ => text(),
+    };
+    Content::new(Some(schema.build()))
+}
+
+/// Describes a trip in other formats, which a suffix of the URL path selects. They always have the
+/// samples, and hold no stops.
 fn add_trip_forms(api: &mut utoipa::openapi::OpenApi) {
-    let item = api.paths.paths.get_mut("/v1/trips/{id}");
-    let trip = item.and_then(|item| item.get.as_mut()).expect("the API has trips");
-    let suffixes = Form::names(|spec| spec.media_type.is_some());
-    let suffixes: Vec<String> = suffixes.iter().map(|name| format!("`.{name}`")).collect();
-    let id = trip.parameters.as_mut().and_then(|parameters| parameters.first_mut());
-    let Some(RefOr::T(Parameter { description: Some(description), .. })) = id else {
-        unreachable!("the id is described")
-    };
-    let suffixes = enumerated(&suffixes, "or");
-    description.push_str(&format!("; the suffix {suffixes} selects that format"));
-    let Some(RefOr::T(answer)) = trip.responses.responses.get_mut("200") else {
-        unreachable!("a trip has an answer")
-    };
-    for media_type in Form::ALL.into_iter().filter_map(|form| form.spec().media_type) {
-        let kind = if media_type.ends_with("json") { Type::Object } else { Type::String };
-        let schema = ObjectBuilder::new().schema_type(kind).build();
-        answer.content.insert(media_type.to_owned(), Content::new(Some(schema)).into());
+    for form in Form::ALL {
+        let (name, Some(media_type)) = (form.spec().name, form.spec().media_type) else { continue };
+        let mut item = api.paths.paths[TRIP].clone();
+        let trip = item.get.as_mut().expect("the API has trips");
+        trip.operation_id = Some(format!("trip_{name}"));
+        trip.parameters.iter_mut().for_each(|parameters| {
+            let names = ["id", "simplify", "min_version"];
+            parameters.retain(|it| matches!(it, RefOr::T(it) if names.contains(&&*it.name)));
+        });
+        if let Some(RefOr::T(answer)) = trip.responses.responses.get_mut("200") {
+            answer.description = "The trip with its samples".to_owned();
+            let content = (media_type.to_owned(), form_content(form).into());
+            answer.content = std::iter::once(content).collect();
+        }
+        api.paths.paths.insert(format!("{TRIP}.{name}"), item);
     }
 }
 
@@ -126,6 +151,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     }
     add_trip_forms(&mut api);
     trip_lists::add_list_forms(&mut api);
+    add_examples(&mut api);
     api
 }
 

@@ -27,6 +27,7 @@ pub struct PageSettings {
     /// Samples at most this far apart share a trip, ms.
     pub max_gap_ms: i64,
     /// Current time of the server.
+    #[schema(format = DateTime)]
     pub now: String,
     /// Whether the request has a session, which can be logged out.
     pub logged_in: bool,

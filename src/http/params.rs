@@ -11,13 +11,23 @@ use crate::identity::{DeviceId, TripId, device_of_token};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
-use crate::timeline::StopRule;
+use crate::timeline::{DAY_MS, StopRule};
 
 /// Default items per page.
 pub const DEFAULT_LIMIT: usize = 100;
 
 /// Maximum items per page.
 pub const MAX_LIMIT: usize = 1000;
+
+/// Maximum minimum duration of a stop, s.
+#[expect(clippy::cast_precision_loss, reason = "a day")]
+pub const MAX_STOP_S: f64 = (StopRule::MAX_MIN_MS / 1000) as f64;
+
+/// Maximum tolerance of the simplification of a path, m.
+pub const MAX_SIMPLIFY_M: f64 = 1e6;
+
+/// Maximum number of days of a span of all devices.
+const MAX_DAYS: i64 = 31;
 
 /// The parameters of a request. Each can be read once; [`Params::finish`] rejects unread ones.
 #[derive(Debug, Default)]
@@ -103,6 +113,35 @@ impl Params {
         (from_ms, to_ms)
     }
 
+    /// The span of a question about all devices: a day, or `from` and `to`. `None` after a fault.
+    pub fn fleet_span(&mut self) -> Option<(DeviceTime, DeviceTime)> {
+        let day = self.day();
+        let span = self.span();
+        if self.has_fault("day") || self.has_fault("from") || self.has_fault("to") {
+            return None;
+        }
+        let (from_ms, to_ms) = span;
+        let (has_from, has_to) = (from_ms != DeviceTime::MIN, to_ms != DeviceTime::MAX);
+        let problem = match day {
+            Some(day) if !has_from && !has_to => {
+                return Some((day.start_ms(), day.start_ms() + DAY_MS - 1));
+            }
+            Some(_) => ("day", "give either a day, or from and to".to_owned()),
+            None if !has_from => {
+                let what = "required for trips of all devices: from and to, or day=2026-11-20";
+                ("from", what.to_owned())
+            }
+            None if !has_to => ("to", "required with from".to_owned()),
+            None if to_ms < from_ms => ("to", "it is earlier than from; swap them".to_owned()),
+            None if to_ms - from_ms > MAX_DAYS * DAY_MS => {
+                ("to", format!("more than {MAX_DAYS} days after from; ask for fewer"))
+            }
+            None => return Some(span),
+        };
+        self.fault(problem.0, problem.1);
+        None
+    }
+
     /// A UTC day, days since 1970.
     pub fn day(&mut self) -> Option<Day> {
         self.read("day", parse_day)
@@ -137,19 +176,24 @@ impl Params {
 
     /// A flag: true or false; false if it is absent.
     pub fn flag(&mut self, name: &str) -> bool {
+        self.flag_or(name, false)
+    }
+
+    /// A flag: true or false, or this value if it is absent.
+    pub fn flag_or(&mut self, name: &str, absent: bool) -> bool {
         let parse = |text: &str| match text {
             "true" => Ok(true),
             "false" => Ok(false),
             other => Err(format!("`{other}` is neither true nor false")),
         };
-        self.read(name, parse).unwrap_or(false)
+        self.read(name, parse).unwrap_or(absent)
     }
 
     /// How much of the path the answer holds.
     pub fn detail(&mut self) -> Detail {
         let parse = |text: &str| match text.parse::<f64>() {
-            Ok(metres) if metres > 0.0 && metres <= 1e6 => Ok(metres),
-            _ => Err(format!("`{text}` is not a distance above 0, up to 1000000 metres")),
+            Ok(metres) if metres > 0.0 && metres <= MAX_SIMPLIFY_M => Ok(metres),
+            _ => Err(format!("`{text}` is not a distance above 0, up to {MAX_SIMPLIFY_M} metres")),
         };
         let (path, simplify_m) = (self.flag("path"), self.read("simplify", parse));
         Detail { path, simplify_m, stops: self.stops() }
@@ -170,9 +214,7 @@ impl Params {
         let radius_m = self.read("stop_radius_m", |text| {
             number(text, StopRule::MAX_RADIUS_M, "a distance in metres")
         });
-        #[expect(clippy::cast_precision_loss, reason = "a day")]
-        let max_s = StopRule::MAX_MIN_MS as f64 / 1e3;
-        let min_s = self.read("stop_min_s", |text| number(text, max_s, "a time in seconds"));
+        let min_s = self.read("stop_min_s", |text| number(text, MAX_STOP_S, "a time in seconds"));
         let default = StopRule::default();
         #[expect(clippy::cast_possible_truncation, reason = "at most a day")]
         let min_ms = min_s.map_or(default.min_ms, |min_s| (min_s * 1e3).ceil() as i64);

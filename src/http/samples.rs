@@ -11,12 +11,66 @@ use utoipa::ToSchema;
 
 use super::app::App;
 use super::body::{Limited, MAX_SAMPLES, require_json};
-use super::params::Params;
+use super::params::{Moment, Params};
 use super::problem::{ParamError, Problem};
+use crate::model::scalar::DeviceTime;
+use crate::model::time::format_time;
 use crate::ops::ingest_request::{IngestError, Records, SampleResult, SampleSink};
 
 /// Memory per sample in addition to its text, until it is answered, in bytes.
 const SAMPLE_OVERHEAD: usize = 128;
+
+/// A sample by the standard names. The rules of a store may have other names and units (`--map`,
+/// `--preset`, `--speed-unit`, `--time-unit`). Other members are ignored.
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+pub struct SampleBody {
+    /// Device id, at most 256 bytes of UTF-8.
+    #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00]*$", example = "truck-17")]
+    device_id: String,
+    /// Device time: RFC 3339 with any offset, or a number since 1970 in the unit of the store (ms).
+    #[schema(value_type = Moment)]
+    time: String,
+    /// Latitude, degrees north.
+    #[schema(minimum = -90.0, maximum = 90.0)]
+    lat: f64,
+    /// Longitude, degrees east.
+    #[schema(minimum = -180.0, maximum = 180.0)]
+    lon: f64,
+    /// Speed in the unit of the store (m/s); -1 if it is unknown.
+    speed: Option<f64>,
+    /// Heading, degrees clockwise from north, 0 to 360; -1 if it is unknown.
+    #[schema(minimum = -1.0, maximum = 360.0)]
+    heading: Option<f64>,
+    /// Altitude, m.
+    #[schema(minimum = -12000.0, maximum = 100000.0)]
+    altitude: Option<f64>,
+    /// Accuracy of the position, m; -1 if it is unknown.
+    #[schema(minimum = -1.0, maximum = 100000000.0)]
+    accuracy: Option<f64>,
+    /// Driver, at most 256 bytes of UTF-8.
+    #[schema(max_length = 256)]
+    driver: Option<String>,
+    /// Whether the ignition is on.
+    ignition: Option<bool>,
+}
+
+impl SampleBody {
+    /// An example at a time.
+    pub(super) fn example(time_ms: DeviceTime) -> Self {
+        Self {
+            device_id: "truck-17".to_owned(),
+            time: format_time(time_ms.ms()),
+            lat: 52.52,
+            lon: 13.41,
+            speed: Some(13.9),
+            heading: Some(87.0),
+            altitude: None,
+            accuracy: Some(4.0),
+            driver: Some("Ada".to_owned()),
+            ignition: Some(true),
+        }
+    }
+}
 
 /// Results of the samples, in order.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
@@ -35,7 +89,7 @@ pub struct Results {
 /// the store, or acknowledged by the brokers of its topic.
 #[utoipa::path(post, path = "/v1/samples", tag = "samples", operation_id = "samples",
     request_body(description = "NDJSON or a JSON array of samples; gzip with `Content-Encoding: gzip`",
-        content((String = "application/x-ndjson"), (serde_json::Value = "application/json"))),
+        content((Vec<SampleBody> = "application/json"), (String = "application/x-ndjson"))),
     responses(
         (status = 200, description = "The result of each sample, in order", body = Results),
         (status = 400, description = "The body holds no samples",

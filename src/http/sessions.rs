@@ -46,8 +46,10 @@ pub struct SessionView {
     #[schema(example = "0123456789abcdef")]
     id: String,
     /// Time of the login.
+    #[schema(format = DateTime)]
     created: String,
     /// Time of the last request.
+    #[schema(format = DateTime)]
     last_used: String,
     /// Address of the client that logged in, or of its proxy.
     address: Option<String>,

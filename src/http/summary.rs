@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 
 use super::app::App;
 use super::params::{Moment, Params};
+use super::path_params::StopParams;
 use super::problem::{ParamError, Problem};
-use super::trip_lists::fleet_span;
 use crate::identity::DeviceId;
 use crate::ops::summary::{SummaryError, SummaryKey, SummaryRequest, Sums, sum_up};
 
@@ -85,10 +85,7 @@ impl From<SummaryError> for Problem {
         ("day" = Option<String>, Query, format = "date", description = "UTC day, instead of `from` and `to`", example = "2026-11-20"),
         ("device" = Option<String>, Query, min_length = 1, max_length = 256, pattern = r"^[^\x00]*$",
             description = "Only trips of this device", example = "truck-17"),
-        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
-            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
-        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
-            description = "Minimum duration of a stop, s; default 300"),
+        StopParams,
     ),
     responses(
         (status = 200, description = "The sums", body = SummaryAnswer),
@@ -96,7 +93,7 @@ impl From<SummaryError> for Problem {
             body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn summary(State(app): State<Arc<App>>, mut params: Params) -> Result<Response, Problem> {
-    let span = fleet_span(&mut params);
+    let span = params.fleet_span();
     let by = params.read("by", |text| match text {
         "device" => Ok(SummaryKey::Device),
         "driver" => Ok(SummaryKey::Driver),

@@ -6,14 +6,15 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use utoipa::openapi::schema::Type;
-use utoipa::openapi::{ContentBuilder, ObjectBuilder, RefOr};
+use utoipa::openapi::RefOr;
 
 use super::Routes;
 use super::app::App;
 use super::fresh::{of_store, require};
 use super::list_options::{BboxText, FieldNames, LIST_FORMS, accepted};
+use super::openapi::form_content;
 use super::params::{Moment, Params};
+use super::path_params::DetailParams;
 use super::phase::Store;
 use super::problem::Problem;
 use super::trip_page::{Page, TripPage};
@@ -22,14 +23,11 @@ use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::ops::trips;
 use crate::store::{DevicesOfDays, Order};
-use crate::timeline::{DAY_MS, day_of};
+use crate::timeline::day_of;
 use crate::views::Form;
 
 /// Devices of a day read at once.
 const DEVICES: usize = 100;
-
-/// Maximum number of days of a list of all devices.
-const MAX_DAYS: i64 = 31;
 
 type Shared = State<Arc<App>>;
 
@@ -52,14 +50,7 @@ const OF_DEVICE: &str = "/v1/devices/{token}/trips";
             description = "Only trips with this tag, `key=value`, or with any value of a key", example = "purpose=business"),
         ("fields" = inline(Option<FieldNames>), Query,
             description = "Only these fields of each trip, separated by commas"),
-        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
-        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
-            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
-        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
-        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
-            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
-        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
-            description = "Minimum duration of a stop, s; default 300"),
+        DetailParams,
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum trips per page; default 100"),
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
@@ -138,14 +129,7 @@ async fn is_known(app: &App, store: &Store, device: &DeviceId) -> Result<bool, P
             description = "Only trips with this tag, `key=value`, or with any value of a key", example = "purpose=business"),
         ("fields" = inline(Option<FieldNames>), Query,
             description = "Only these fields of each trip, separated by commas"),
-        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
-        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
-            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
-        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
-        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
-            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
-        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
-            description = "Minimum duration of a stop, s; default 300"),
+        DetailParams,
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum trips per page; default 100"),
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
@@ -169,7 +153,7 @@ async fn list_fleet(
     (uri, form): (&Uri, Form),
     mut params: Params,
 ) -> Result<Response, Problem> {
-    let span = fleet_span(&mut params);
+    let span = params.fleet_span();
     let (options, cursor) = (params.list_options(form), params.cursor());
     params.finish()?;
     let span = span.expect("it has no fault");
@@ -201,35 +185,6 @@ async fn fill_fleet(
     Ok(())
 }
 
-/// The span of a list of all devices: a day, or `from` and `to`. `None` after a fault.
-pub(super) fn fleet_span(params: &mut Params) -> Option<(DeviceTime, DeviceTime)> {
-    let day = params.day();
-    let span = params.span();
-    if params.has_fault("day") || params.has_fault("from") || params.has_fault("to") {
-        return None;
-    }
-    let (from_ms, to_ms) = span;
-    let (has_from, has_to) = (from_ms != DeviceTime::MIN, to_ms != DeviceTime::MAX);
-    let problem = match day {
-        Some(day) if !has_from && !has_to => {
-            return Some((day.start_ms(), day.start_ms() + DAY_MS - 1));
-        }
-        Some(_) => ("day", "give either a day, or from and to".to_owned()),
-        None if !has_from => {
-            let what = "required for trips of all devices: from and to, or day=2026-11-20";
-            ("from", what.to_owned())
-        }
-        None if !has_to => ("to", "required with from".to_owned()),
-        None if to_ms < from_ms => ("to", "it is earlier than from; swap them".to_owned()),
-        None if to_ms - from_ms > MAX_DAYS * DAY_MS => {
-            ("to", format!("more than {MAX_DAYS} days after from; ask for fewer"))
-        }
-        None => return Some(span),
-    };
-    params.fault(problem.0, problem.1);
-    None
-}
-
 /// The lists in the formats that a suffix of the URL path selects.
 pub fn suffixed() -> Routes {
     let mut routes = Routes::default();
@@ -257,9 +212,7 @@ pub(super) fn add_list_forms(api: &mut utoipa::openapi::OpenApi) {
         let mut described = api.paths.paths[path].clone();
         for (form, media_type) in LIST_FORMS {
             let essence = media_type.split(';').next().unwrap_or_default().to_owned();
-            let kind = if essence.ends_with("geo+json") { Type::Object } else { Type::String };
-            let schema = ObjectBuilder::new().schema_type(kind).build();
-            let content = ContentBuilder::new().schema(Some(schema)).build();
+            let content = form_content(form);
             let item = api.paths.paths.get_mut(path).and_then(|item| item.get.as_mut());
             let answer = item.and_then(|list| list.responses.responses.get_mut("200"));
             if let Some(RefOr::T(answer)) = answer {

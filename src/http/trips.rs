@@ -15,6 +15,7 @@ use super::app::App;
 use super::body::{Limited, MAX_LOOKUP, require_json};
 use super::fresh::{Fresh, find, require};
 use super::params::{Moment, Params};
+use super::path_params::DetailParams;
 use super::problem::{ParamError, Problem};
 use super::trip_response::{MAX_LIST, TripAnswer, approximate_size, split_format, with_header};
 use crate::identity::{DeviceId, TripId};
@@ -74,14 +75,7 @@ pub struct PairAnswers {
             description = "Device id", example = "truck-17"),
         ("at" = Moment, Query, description = "RFC 3339 with any offset, or ms since 1970",
             example = "2026-11-20T21:38:00Z"),
-        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
-        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
-            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
-        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
-        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
-            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
-        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
-            description = "Minimum duration of a stop, s; default 300"),
+        DetailParams,
         ("min_version" = Option<i64>, Query, minimum = 0,
             description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
     ),
@@ -249,14 +243,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
         ("id" = String, Path,
             description = "Text, key or UUID form",
             example = "truck-17~20261120T213800.123Z"),
-        ("path" = Option<bool>, Query, description = "Include the samples as `path`"),
-        ("simplify" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 1e6,
-            description = "Omit samples of the path within this distance, in metres, of the line through the others"),
-        ("stops" = Option<bool>, Query, description = "Include the stops, and the duration without them as `moving_s`"),
-        ("stop_radius_m" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 10000.0,
-            description = "Maximum distance of the samples of a stop from its first one, m; default 100"),
-        ("stop_min_s" = Option<f64>, Query, exclusive_minimum = 0.0, maximum = 86400.0,
-            description = "Minimum duration of a stop, s; default 300"),
+        DetailParams,
         ("min_version" = Option<i64>, Query, minimum = 0,
             description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
     ),

@@ -14,6 +14,9 @@ const PAGE: usize = 32;
 /// Devices of a day that are read at once.
 const DEVICES: usize = 100;
 
+/// More samples are decoded on a thread of their own.
+const MANY_SAMPLES: i64 = 1000;
+
 /// Maximum number of trips of a summary: their paths are all read.
 pub const MAX_TRIPS: u64 = 100_000;
 
@@ -121,34 +124,45 @@ impl Summary {
     ) -> Result<(), SummaryError> {
         let (mut from_ms, to_ms) = request.span;
         while from_ms <= to_ms {
-            let rows = store.range(device, from_ms, to_ms, Order::Asc, PAGE).await?;
-            for row in &rows {
-                // One that started before the span counts there.
-                if row.start_ms >= request.span.0 {
-                    self.add(row, request)?;
-                }
+            let mut rows = store.range(device, from_ms, to_ms, Order::Asc, PAGE).await?;
+            let last_ms = rows.last().map(|last| last.end_ms).filter(|_| rows.len() == PAGE);
+            // One that started before the span counts there.
+            rows.retain(|row| row.start_ms >= request.span.0);
+            for (row, sums) in decoded(rows, request.rule).await? {
+                self.add(&row, &sums, request.by)?;
             }
-            match rows.last() {
-                Some(last) if rows.len() == PAGE => from_ms = last.end_ms + 1,
-                _ => break,
-            }
+            let Some(last_ms) = last_ms else { break };
+            from_ms = last_ms + 1;
         }
         Ok(())
     }
 
-    fn add(&mut self, row: &TripRow, request: &SummaryRequest) -> Result<(), SummaryError> {
-        let sums = Sums::from_trip(row, request.rule)?;
-        self.total.add(&sums);
+    fn add(&mut self, row: &TripRow, sums: &Sums, by: SummaryKey) -> Result<(), SummaryError> {
+        self.total.add(sums);
         if self.total.trips > MAX_TRIPS {
             return Err(SummaryError::TooManyTrips);
         }
-        let key = match request.by {
+        let key = match by {
             SummaryKey::Device => Some(row.device_id.clone()),
             SummaryKey::Driver => row.driver.clone(),
             SummaryKey::Day => Some(day_text(row.start_ms)),
         };
-        self.rows.entry(key).or_default().add(&sums);
+        self.rows.entry(key).or_default().add(sums);
         if self.rows.len() > MAX_ROWS { Err(SummaryError::TooManyRows) } else { Ok(()) }
+    }
+}
+
+/// Rows and their sums. Many samples are decoded on a thread of their own, since that would delay
+/// other tasks.
+async fn decoded(rows: Vec<TripRow>, rule: StopRule) -> Result<Vec<(TripRow, Sums)>, SummaryError> {
+    let samples: i64 = rows.iter().map(|row| i64::from(row.samples)).sum();
+    let decode = move || {
+        let with_sums = |row: TripRow| Sums::from_trip(&row, rule).map(|sums| (row, sums));
+        rows.into_iter().map(with_sums).collect()
+    };
+    match samples > MANY_SAMPLES {
+        true => tokio::task::spawn_blocking(decode).await.expect("decoding does not panic"),
+        false => decode(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::schemas::{KeptSchema, SchemaStore};
 use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
 use super::url::{Address, StoreUrl};
-use super::{EpochStore, KeyStore, StoreError, TagStore, TripRow, TripStore};
+use super::{EpochStore, KeyStore, StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
@@ -258,6 +258,21 @@ impl TripStore for AnyStore {
         either: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
         claimed, claim, forgotten_devices, repairs,
     );
+}
+
+impl TripEnds for AnyStore {
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        either!(self, latest_days(device_id, limit))
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        either!(self, ends_of_day(device_id, day, limit))
+    }
 }
 
 impl KeyStore for AnyStore {

@@ -10,7 +10,7 @@ use crate::timeline::day_of;
 
 use super::{
     Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Journal, Order, Position,
-    StoreError, TagStore, TripRow, TripStore,
+    StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore,
 };
 use crate::codec::trip_row::resolve_overlaps;
 
@@ -235,6 +235,37 @@ impl TagStore for MemoryStore {
             self.state().tags.keys().map(|(device, ..)| device.clone()).collect();
         devices.dedup();
         Ok(devices)
+    }
+}
+
+impl TripEnds for MemoryStore {
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        let state = self.state();
+        let days = state.rows.keys().filter(|(device, _)| device == device_id);
+        let mut days: Vec<Day> = days.map(|(_, day)| *day).collect();
+        days.sort_unstable_by_key(|day| std::cmp::Reverse(*day));
+        days.truncate(limit);
+        Ok(days)
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        let end = |row: TripRow| TripEnd {
+            t_star_ms: row.t_star_ms,
+            start_ms: row.start_ms,
+            end_ms: row.end_ms,
+            version: row.version,
+            lat: row.end_lat,
+            lon: row.end_lon,
+        };
+        let mut ends: Vec<_> = self.state().day(device_id, day).into_iter().map(end).collect();
+        ends.sort_unstable_by_key(|end| std::cmp::Reverse((end.end_ms, end.start_ms)));
+        ends.truncate(limit);
+        Ok(ends)
     }
 }
 

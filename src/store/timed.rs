@@ -1,9 +1,10 @@
 //! Metrics of store operations.
 
 use super::forward::{forward_tag_store, forward_trip_store};
-use super::{EpochStore, KeyStore, StoreError, TagStore, TripStore};
+use super::{EpochStore, KeyStore, StoreError, TagStore, TripEnd, TripEnds, TripStore};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
+use crate::model::scalar::Day;
 use crate::telemetry::operation;
 
 /// Records the duration of each store operation as a metric.
@@ -25,6 +26,21 @@ impl<S: TripStore> TripStore for Timed<S> {
 
 impl<S: TagStore> TagStore for Timed<S> {
     forward_tag_store!(timed);
+}
+
+impl<S: TripEnds> TripEnds for Timed<S> {
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        timed!(self, "latest_days", latest_days(device_id, limit))
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        timed!(self, "ends_of_day", ends_of_day(device_id, day, limit))
+    }
 }
 
 impl<S: KeyStore + Sync> KeyStore for Timed<S> {

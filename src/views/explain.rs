@@ -27,6 +27,7 @@ pub struct LogPosition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Minted {
     /// Device time of the sample.
+    #[schema(format = DateTime)]
     pub time: String,
     /// Log position of its record.
     #[serde(flatten)]
@@ -58,8 +59,10 @@ pub struct Explanation {
     /// Device id.
     pub device_id: String,
     /// Time of the first sample.
+    #[schema(format = DateTime)]
     pub start_time: String,
     /// Time of the last sample.
+    #[schema(format = DateTime)]
     pub end_time: String,
     /// Number of samples.
     pub samples: i32,

@@ -22,7 +22,7 @@ pub use form::{Form, FormSpec, PathRule, enumerated};
 pub use simplify::simplify;
 pub use tag_json::{TagJson, TagValues, TripTagJson, tag_values, trip_tags};
 pub(crate) use trip_json::text_id;
-pub use trip_json::{Answer, Extras, Match, TRIP_FIELDS, TripJson, is_open};
+pub use trip_json::{Answer, Extras, LatLon, Match, TRIP_FIELDS, TripJson, is_open};
 pub use writer::TripWriter;
 
 use crate::codec::trip_row::RowError;

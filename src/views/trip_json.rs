@@ -19,10 +19,13 @@ pub struct TripJson {
     /// Device id.
     pub device_id: String,
     /// Identity time.
+    #[schema(format = DateTime)]
     pub t_star: String,
     /// Time of the earliest sample.
+    #[schema(format = DateTime)]
     pub start_time: String,
     /// Time of the latest sample.
+    #[schema(format = DateTime)]
     pub end_time: String,
     /// Time from start to end, s.
     pub duration_s: f64,
@@ -63,8 +66,10 @@ pub struct TripJson {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct StopJson {
     /// Time of its first sample.
+    #[schema(format = DateTime)]
     pub start_time: String,
     /// Time of its last sample.
+    #[schema(format = DateTime)]
     pub end_time: String,
     /// Time from start to end, s.
     pub duration_s: f64,
@@ -112,6 +117,7 @@ pub struct LatLon {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct PathJson {
     /// Device times.
+    #[schema(format = DateTime)]
     pub times: Vec<String>,
     /// Positions as [longitude, latitude], degrees.
     pub coordinates: Vec<[f64; 2]>,

@@ -3,17 +3,18 @@
 //! A store joins with one line of `conformance!` and a function that creates an empty one. The
 //! cases do not depend on any store.
 
+mod tags;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
-use tstar::internals::model::tag::{Revision, Tag, TagValue};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TagStore, TripRow,
-    TripStore,
+    Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripEnd, TripEnds,
+    TripRow, TripStore, count_trips, latest_end,
 };
 use tstar::internals::timeline::{
     DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
@@ -24,6 +25,11 @@ use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on};
+use tags::{
+    a_forget_erases_the_tags_that_no_trip_covers,
+    a_tag_is_written_only_over_the_revision_that_was_read,
+    tags_of_a_span_are_in_the_order_of_their_ids,
+};
 
 pub const MINUTE: i64 = 60_000;
 /// 2026-11-20T00:00:00Z.
@@ -171,6 +177,36 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
         let found = store.neighbour("truck-17", time_ms, order).await.unwrap();
         assert_eq!(found.as_ref(), expected, "{order:?} of {time_ms:?}");
     }
+}
+
+async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Journal + TripEnds) {
+    let day = DAY_MS / MINUTE;
+    let end = |row: &TripRow| TripEnd {
+        t_star_ms: row.t_star_ms,
+        start_ms: row.start_ms,
+        end_ms: row.end_ms,
+        version: row.version,
+        lat: row.end_lat,
+        lon: row.end_lon,
+    };
+    let rows =
+        [trip("truck-17", &[-30, -5], 2), trip("truck-17", &[60], 4), trip("truck-17", &[10], 6)];
+    store.apply(&rows).await.unwrap();
+    store.apply(&[trip("truck-18", &[61, 121, 241], 100)]).await.unwrap();
+    assert_eq!(latest_end(&store, "truck-17").await.unwrap(), Some(end(&rows[1])));
+    let grown = trip("truck-17", &[day - 5, day - 2, day + 3], 8);
+    store.apply(&[trip("truck-17", &[day - 5], 7)]).await.unwrap();
+    store.apply(std::slice::from_ref(&grown)).await.unwrap();
+    assert_eq!(latest_end(&store, "truck-17").await.unwrap(), Some(end(&grown)));
+    assert_eq!(latest_end(&store, "truck-19").await.unwrap(), None);
+    let today = day_of(MIDNIGHT);
+    for (day, count) in [(today - 1, 1), (today, 3), (today + 1, 1), (today + 2, 0)] {
+        assert_eq!(count_trips(&store, "truck-17", day).await.unwrap(), count, "{day:?}");
+    }
+    let forget = Forget { version: Version(10), before_ms: at(day + 4) };
+    store.forget("truck-17", &forget).await.unwrap();
+    store.commit(&Flush::default()).await.unwrap();
+    assert_eq!(latest_end(&store, "truck-17").await.unwrap(), None);
 }
 
 async fn a_trip_is_found_in_every_day_it_touches(store: impl TripStore) {
@@ -343,83 +379,6 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + J
     assert_eq!(all(&store, "truck-18").await, [other]);
 }
 
-fn tag(minute: i64, key: &str, value: &str, revision: i64) -> Tag {
-    Tag {
-        t_star_ms: at(minute),
-        key: key.parse().unwrap(),
-        value: TagValue::new(value).unwrap(),
-        written_ms: 1000 + revision,
-        revision: Revision(revision),
-    }
-}
-
-async fn a_tag_is_written_only_over_the_revision_that_was_read(store: impl TagStore) {
-    let device = "truck-17";
-    let (first, second) = (tag(5, "purpose", "business", 1), tag(5, "purpose", "private", -2));
-    assert!(store.put_tag(device, &first, None).await.unwrap());
-    assert!(!store.put_tag(device, &second, None).await.unwrap(), "there is one");
-    assert!(!store.put_tag(device, &second, Some(Revision(7))).await.unwrap());
-    assert!(store.put_tag(device, &second, Some(first.revision)).await.unwrap());
-    assert!(!store.put_tag(device, &first, Some(first.revision)).await.unwrap());
-    assert!(!store.delete_tag(device, &first).await.unwrap(), "another write came first");
-    let other = tag(5, "note", "", 3);
-    assert!(!store.put_tag(device, &other, Some(first.revision)).await.unwrap());
-    assert!(store.put_tag(device, &other, None).await.unwrap());
-    let tags = store.tags(device, at(5), at(5)).await.unwrap();
-    assert_eq!(tags, [other.clone(), second.clone()]);
-    assert!(store.delete_tag(device, &second).await.unwrap());
-    assert!(store.delete_tag(device, &second).await.unwrap(), "none is left");
-    assert_eq!(store.tags_to_change(device, at(0), at(9)).await.unwrap(), [other]);
-    assert!(store.put_tag(device, &first, None).await.unwrap(), "after it was deleted");
-}
-
-async fn tags_of_a_span_are_in_the_order_of_their_ids(store: impl TagStore) {
-    let tags = [
-        tag(-60, "a", "before midnight", 1),
-        tag(5, "a", "x", 2),
-        tag(5, "b", "y", 3),
-        tag(9, "a", "z", 4),
-    ];
-    for tag in tags.iter().rev() {
-        assert!(store.put_tag("truck-17", tag, None).await.unwrap());
-    }
-    assert!(store.put_tag("truck-18", &tag(7, "a", "of another device", 5), None).await.unwrap());
-    let of = |from, upto| store.tags("truck-17", at(from), at(upto));
-    assert_eq!(of(-60, 9).await.unwrap(), tags);
-    assert_eq!(of(-59, 8).await.unwrap(), tags[1..3]);
-    assert_eq!(of(6, 8).await.unwrap(), []);
-    let all = store.tags("truck-17", DeviceTime::MIN, DeviceTime::MAX).await.unwrap();
-    assert_eq!(all, tags);
-    assert!(store.has_tags().await.unwrap());
-    let mut devices = store.tagged_devices().await.unwrap();
-    devices.sort_unstable();
-    assert_eq!(devices, ["truck-17", "truck-18"]);
-}
-
-async fn a_forget_erases_the_tags_that_no_trip_covers(store: impl TripStore + Journal + TagStore) {
-    let rows = [trip("truck-17", &[-60, -30], 2), trip("truck-17", &[-10, 5], 4)];
-    store.apply(&rows).await.unwrap();
-    store.commit(&Flush::default()).await.unwrap();
-    let tags = [
-        tag(-60, "a", "of an erased trip", 1),
-        tag(-20, "a", "between trips", 2),
-        tag(-10, "a", "of a trip that extends past the forget", 3),
-        tag(90, "a", "later", 4),
-    ];
-    for tag in &tags {
-        assert!(store.put_tag("truck-17", tag, None).await.unwrap());
-    }
-    assert!(store.put_tag("truck-18", &tags[0], None).await.unwrap());
-    for _ in 0..2 {
-        let forget = Forget { version: Version(10), before_ms: at(3) };
-        store.forget("truck-17", &forget).await.unwrap();
-        store.commit(&Flush::default()).await.unwrap();
-        let left = store.tags("truck-17", DeviceTime::MIN, DeviceTime::MAX).await.unwrap();
-        assert_eq!(left, tags[2..]);
-    }
-    assert_eq!(store.tags("truck-18", at(-60), at(-60)).await.unwrap().len(), 1);
-}
-
 /// Runs every case on a store of its own, where that store is available.
 macro_rules! conformance {
     ($store:ident, $make:expr, [$($case:ident),* $(,)?]) => {
@@ -442,6 +401,7 @@ macro_rules! conformance {
             a_merge_leaves_one_row,
             a_lookup_finds_the_trip_that_covers_the_time,
             a_time_between_trips_has_two_neighbours,
+            the_last_trip_is_found_without_its_path,
             a_trip_is_found_in_every_day_it_touches,
             a_range_shows_each_overlapping_trip_once_in_order,
             devices_come_in_byte_order_and_by_page,

@@ -14,7 +14,8 @@ use tstar::internals::store::repairs::Repairs;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TagStore, TripRow, TripStore,
+    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TagStore, TripEnd, TripEnds,
+    TripRow, TripStore,
 };
 
 use crate::servers;
@@ -284,6 +285,23 @@ impl<C: Cql> TagStore for WithJournal<C> {
         let devices = self.store.tagged_devices().await?;
         let own = devices.iter().filter_map(|device| device.strip_prefix(&self.prefix));
         Ok(own.map(str::to_owned).collect())
+    }
+}
+
+impl<C: Cql> TripEnds for WithJournal<C> {
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        self.store.latest_days(&self.device(device_id), limit).await
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        let found = self.store.ends_of_day(&self.device(device_id), day, limit).await?;
+        let shown = |end: TripEnd| TripEnd { version: end.version - BASE, ..end };
+        Ok(found.into_iter().map(shown).collect())
     }
 }
 

@@ -7,7 +7,9 @@ use tstar::internals::identity::{AnyId, TripId, prefix, prefix_range, shard};
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::time::format_time;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, find};
+use tstar::internals::store::{
+    DeviceScope, LookupResult, Order, TripEnds, TripRow, TripStore, find, latest_end,
+};
 use tstar::internals::timeline::{DAY_MS, day_of};
 
 use crate::cli::Folder;
@@ -61,7 +63,10 @@ async fn measure<T>(
     (answer, QueryCost { name, found, read: rows_read() - before })
 }
 
-async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<QueryCost> {
+async fn queries(
+    store: &(impl TripStore + TripEnds),
+    rows_read: impl Fn() -> u64,
+) -> Vec<QueryCost> {
     for nth in 0..DEVICES {
         store.apply(&trips_of(nth)).await.unwrap();
     }
@@ -130,7 +135,15 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
     let (found, cost) = measure("lookup", count, by_time).await;
     assert_eq!(found.as_ref(), Some(wanted));
     all.push(cost);
+    all.push(last_trip(store, count).await);
     all
+}
+
+async fn last_trip(store: &impl TripEnds, rows_read: &impl Fn() -> u64) -> QueryCost {
+    let last = async { (latest_end(store, &device(7)).await.unwrap(), 1) };
+    let (found, cost) = measure("devices, the last trip of one", rows_read, last).await;
+    assert_eq!(found.map(|end| end.end_ms), trips_of(7).last().map(|row| row.end_ms));
+    cost
 }
 
 /// Compares the rows read with the schema's limits.
@@ -146,6 +159,8 @@ fn is_cheap(store: &str, all: &[QueryCost]) {
         (5, 16 * 5),
         (1, of_shard as u64 + LOOKUP),
         (1, LOOKUP),
+        // Some days, and some trips of the last one.
+        (1, LOOKUP + LOOKUP),
     ];
     for (cost, (found, most)) in all.iter().zip(expected) {
         println!("{store}: {}: {} rows read for {} found", cost.name, cost.read, cost.found);

@@ -64,7 +64,7 @@ export const login = (token) => request("/v1/login", { method: "POST", body: { t
 export const logout = () => request("/v1/logout", { method: "POST" });
 
 export const devices = (cursor, limit, signal) =>
-  request(`/v1/devices${query({ limit, cursor })}`, { signal });
+  request(`/v1/devices${query({ limit, cursor, last: false })}`, { signal });
 
 /** Trips that overlap the span from `from` to `to`, ms; latest first, or earliest: `asc`. */
 export const trips = async (token, { from, to, cursor, order = "desc", limit = 1000 }, signal) => {
@@ -75,7 +75,7 @@ export const trips = async (token, { from, to, cursor, order = "desc", limit = 1
   } catch (error) {
     // The device of a link may have no trip yet.
     if (error.code !== "no_device") throw error;
-    return { trips: [], next: null };
+    return { trips: [], next: null, isUnknown: true };
   }
 };
 

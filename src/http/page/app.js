@@ -112,7 +112,8 @@ async function loadEarlier() {
     trips.cursor = page.next;
     const earliest = Math.min(...page.trips.map((trip) => Date.parse(trip.start_time)));
     trips.fromMs = page.next ? earliest : -Infinity;
-    if (!trips.size) message = await hintAt(token, to);
+    if (page.isUnknown) message = "This device is unknown: no sample of it is stored.";
+    else if (!trips.size) message = await hintAt(token, to);
     return opening === state.opening;
   } catch (error) {
     if (opening !== state.opening) return false;

@@ -56,6 +56,14 @@ impl Consistency {
         }
     }
 
+    /// Level for reads of one replica.
+    pub(super) fn one_replica_level(self) -> statement::Consistency {
+        match self {
+            Self::LocalQuorum => statement::Consistency::LocalOne,
+            Self::Quorum | Self::All => statement::Consistency::One,
+        }
+    }
+
     /// Level for reads that see conditional inserts, including those in progress.
     pub(super) fn serial_read_level(self) -> statement::Consistency {
         match self {

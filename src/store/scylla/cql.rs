@@ -27,6 +27,9 @@ pub enum Mode {
     Listed,
     /// A read that sees conditional writes, including those in progress.
     Serial(Consistency),
+    /// Like `Listed`, from one replica: a read of some columns, after which none is repaired. It
+    /// may lack what was written lately.
+    OneReplica(Consistency),
     /// A write with `IF NOT EXISTS`. Not idempotent for the driver: a repeated insert finds its own
     /// row.
     Conditional,
@@ -115,8 +118,14 @@ impl Cql for Session {
         let mut statement = Session::prepare(self, text).await?;
         statement.set_is_idempotent(!matches!(mode, Mode::Conditional));
         statement.set_page_size(if let Mode::Paged(rows) = mode { rows } else { LIST_PAGE });
-        if let Mode::Serial(consistency) = mode {
-            statement.set_consistency(consistency.serial_read_level());
+        match mode {
+            Mode::Serial(consistency) => {
+                statement.set_consistency(consistency.serial_read_level());
+            }
+            Mode::OneReplica(consistency) => {
+                statement.set_consistency(consistency.one_replica_level());
+            }
+            Mode::Paged(_) | Mode::Listed | Mode::Conditional => (),
         }
         Ok(statement)
     }

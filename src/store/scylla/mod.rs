@@ -10,6 +10,7 @@ mod claims;
 mod connect;
 pub mod cql;
 mod devices;
+mod ends;
 mod epochs;
 mod forgets;
 mod keys;

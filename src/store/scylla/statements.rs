@@ -3,6 +3,7 @@
 use super::Consistency;
 use super::cql::{Cql, Mode};
 use super::requests::Failure;
+use super::tags::TagStatements;
 use crate::codec::trip_row::trip_columns;
 
 macro_rules! name_columns {
@@ -58,6 +59,11 @@ const EVERY: &str = concat!("SELECT ", columns!(), " FROM trips");
 const VERSIONS_OF_DAY: &str = "SELECT version FROM trips WHERE device_id = ? AND bucket = ?
      ORDER BY end_time ASC, start_time ASC";
 
+/// Read from one replica, as it names some columns only.
+const ENDS_OF_DAY: &str =
+    "SELECT end_time, start_time, t_star, version, end_lat, end_lon FROM trips
+     WHERE device_id = ? AND bucket = ? ORDER BY end_time DESC, start_time DESC LIMIT ?";
+
 const ADD_EPOCH: &str = "INSERT INTO epochs
      (log, epoch, topic, partitions, start_offsets, base, rules, partitioner)
      VALUES ('log', ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
@@ -106,22 +112,6 @@ const RECORDED_DAYS: &str = "SELECT before, days FROM forgets
 
 const MOVED_CLAIMS: &str = "SELECT claims, before, days FROM forgets WHERE device_id = ? LIMIT 1";
 
-const ADD_TAG: &str = "INSERT INTO trip_tags (device_id, t_star, key, value, written, revision)
-     VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS";
-
-const REPLACE_TAG: &str = "UPDATE trip_tags SET value = ?, written = ?, revision = ?
-     WHERE device_id = ? AND t_star = ? AND key = ? IF revision = ?";
-
-const DELETE_TAG: &str = "DELETE FROM trip_tags
-     WHERE device_id = ? AND t_star = ? AND key = ? IF revision = ?";
-
-const TAGS: &str = "SELECT t_star, key, value, written, revision FROM trip_tags
-     WHERE device_id = ? AND t_star >= ? AND t_star <= ? ORDER BY t_star ASC, key ASC";
-
-const SPANS_OF_DAY: &str = "SELECT start_time, version FROM trips
-     WHERE device_id = ? AND bucket = ? AND end_time >= ?
-     ORDER BY end_time ASC, start_time ASC";
-
 /// Page size for rows with paths, which are large.
 const DAY_PAGE: i32 = 64;
 
@@ -143,6 +133,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) all_rows: C::Statement,
     pub(super) remove: C::Statement,
     pub(super) versions_of_day: C::Statement,
+    pub(super) ends_of_day: C::Statement,
     pub(super) days: C::Statement,
     pub(super) days_desc: C::Statement,
     pub(super) devices: C::Statement,
@@ -171,14 +162,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) all_forgets: C::Statement,
     pub(super) add_repair: C::Statement,
     pub(super) repairs: C::Statement,
-    pub(super) add_tag: C::Statement,
-    pub(super) replace_tag: C::Statement,
-    pub(super) delete_tag: C::Statement,
-    pub(super) tags: C::Statement,
-    pub(super) tags_to_change: C::Statement,
-    pub(super) any_tag: C::Statement,
-    pub(super) tagged_devices: C::Statement,
-    pub(super) spans_of_day: C::Statement,
+    pub(super) tags: TagStatements<C>,
 }
 
 impl<C: Cql> Statements<C> {
@@ -220,6 +204,7 @@ impl<C: Cql> Statements<C> {
             all_rows: paged(EVERY, DAY_PAGE).await?,
             remove: list(remove).await?,
             versions_of_day: list(VERSIONS_OF_DAY).await?,
+            ends_of_day: cql.prepare(ENDS_OF_DAY, Mode::OneReplica(consistency)).await?,
             days: list(days).await?,
             days_desc: list(days_desc).await?,
             devices: list("SELECT DISTINCT device_id FROM days_of_device").await?,
@@ -248,14 +233,7 @@ impl<C: Cql> Statements<C> {
             all_forgets: list(ALL_FORGETS).await?,
             add_repair: list(ADD_REPAIR).await?,
             repairs: list(REPAIRS).await?,
-            add_tag: insert_once(ADD_TAG).await?,
-            replace_tag: insert_once(REPLACE_TAG).await?,
-            delete_tag: insert_once(DELETE_TAG).await?,
-            tags: list(TAGS).await?,
-            tags_to_change: serial(TAGS).await?,
-            any_tag: list("SELECT device_id FROM trip_tags LIMIT 1").await?,
-            tagged_devices: list("SELECT DISTINCT device_id FROM trip_tags").await?,
-            spans_of_day: list(SPANS_OF_DAY).await?,
+            tags: TagStatements::prepare(cql, consistency).await?,
         })
     }
 }

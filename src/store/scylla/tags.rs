@@ -5,15 +5,62 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use scylla::serialize::row::SerializeRow;
 use scylla::value::{CqlTimestamp, CqlValue};
 
-use super::cql::{Columns, Cql};
+use super::cql::{Columns, Cql, Mode};
 use super::epochs::applied;
 use super::requests::Failure;
-use super::{ScyllaStore, Shared};
+use super::{Consistency, ScyllaStore, Shared};
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
 use crate::store::tags::TagStore;
 use crate::store::{Forget, StoreError};
 use crate::timeline::day_of;
+
+const ADD_TAG: &str = "INSERT INTO trip_tags (device_id, t_star, key, value, written, revision)
+     VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS";
+
+const REPLACE_TAG: &str = "UPDATE trip_tags SET value = ?, written = ?, revision = ?
+     WHERE device_id = ? AND t_star = ? AND key = ? IF revision = ?";
+
+const DELETE_TAG: &str = "DELETE FROM trip_tags
+     WHERE device_id = ? AND t_star = ? AND key = ? IF revision = ?";
+
+const TAGS: &str = "SELECT t_star, key, value, written, revision FROM trip_tags
+     WHERE device_id = ? AND t_star >= ? AND t_star <= ? ORDER BY t_star ASC, key ASC";
+
+const SPANS_OF_DAY: &str = "SELECT start_time, version FROM trips
+     WHERE device_id = ? AND bucket = ? AND end_time >= ?
+     ORDER BY end_time ASC, start_time ASC";
+
+/// The statements of the table.
+pub(super) struct TagStatements<C: Cql> {
+    add: C::Statement,
+    replace: C::Statement,
+    delete: C::Statement,
+    of_span: C::Statement,
+    /// The same for a writer.
+    to_change: C::Statement,
+    any: C::Statement,
+    devices: C::Statement,
+    /// Spans of the trips of a day.
+    spans_of_day: C::Statement,
+}
+
+impl<C: Cql> TagStatements<C> {
+    pub(super) async fn prepare(cql: &C, consistency: Consistency) -> Result<Self, Failure> {
+        let list = |text| cql.prepare(text, Mode::Listed);
+        let decide = |text| cql.prepare(text, Mode::Conditional);
+        Ok(Self {
+            add: decide(ADD_TAG).await?,
+            replace: decide(REPLACE_TAG).await?,
+            delete: decide(DELETE_TAG).await?,
+            of_span: list(TAGS).await?,
+            to_change: cql.prepare(TAGS, Mode::Serial(consistency)).await?,
+            any: list("SELECT device_id FROM trip_tags LIMIT 1").await?,
+            devices: list("SELECT DISTINCT device_id FROM trip_tags").await?,
+            spans_of_day: list(SPANS_OF_DAY).await?,
+        })
+    }
+}
 
 /// A row of the table, without its device. Another program may have left columns out.
 type TagRow = (CqlTimestamp, String, Option<String>, Option<CqlTimestamp>, Option<i64>);
@@ -68,7 +115,7 @@ impl<C: Cql> Shared<C> {
     async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
         let (key, revision) = (tag.key.as_str(), tag.revision.0);
         let values = (device_id, CqlTimestamp(tag.t_star_ms.ms()), key, revision);
-        let statement = &self.statements.delete_tag;
+        let statement = &self.statements.tags.delete;
         let (found, _) = self.decide("deleting a tag", statement, values).await?;
         // If there is none, an earlier attempt or another process deleted it.
         Ok(matches!(found, Decision::Applied | Decision::Other(None)))
@@ -76,7 +123,7 @@ impl<C: Cql> Shared<C> {
 
     /// Whether a row of a day covers a time; rows without a version do not count.
     async fn is_covered(&self, device_id: &str, time_ms: DeviceTime) -> Result<bool, StoreError> {
-        let (doing, select) = ("reading trips of a day", &self.statements.spans_of_day);
+        let (doing, select) = ("reading trips of a day", &self.statements.tags.spans_of_day);
         let bucket = super::row::bucket(day_of(time_ms));
         let values = (device_id, bucket, CqlTimestamp(time_ms.ms()));
         let rows: Vec<(CqlTimestamp, Option<i64>)> = self.rows(doing, select, values).await?;
@@ -108,7 +155,7 @@ impl<C: Cql> Shared<C> {
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
     ) -> Result<Vec<Tag>, StoreError> {
-        let statement = &self.statements.tags_to_change;
+        let statement = &self.statements.tags.to_change;
         let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
         let select = || async {
             let rows: Vec<TagRow> = self.session.unpaged(statement, &values).await?;
@@ -127,7 +174,7 @@ impl<C: Cql> TagStore for ScyllaStore<C> {
     ) -> Result<Vec<Tag>, StoreError> {
         let (shared, doing) = (&self.shared, "reading tags");
         let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
-        let rows: Vec<TagRow> = shared.rows(doing, &shared.statements.tags, values).await?;
+        let rows: Vec<TagRow> = shared.rows(doing, &shared.statements.tags.of_span, values).await?;
         rows.into_iter().map(read).collect::<Result<_, _>>().map_err(|failure| {
             let (Failure::Transient(source)
             | Failure::Permanent(source)
@@ -157,11 +204,11 @@ impl<C: Cql> TagStore for ScyllaStore<C> {
         let (found, may_have_been) = match replaced {
             None => {
                 let values = (device_id, t_star, key, value, written, revision);
-                shared.decide(doing, &shared.statements.add_tag, values).await?
+                shared.decide(doing, &shared.statements.tags.add, values).await?
             }
             Some(replaced) => {
                 let values = (value, written, revision, device_id, t_star, key, replaced.0);
-                shared.decide(doing, &shared.statements.replace_tag, values).await?
+                shared.decide(doing, &shared.statements.tags.replace, values).await?
             }
         };
         Ok(match found {
@@ -175,14 +222,14 @@ impl<C: Cql> TagStore for ScyllaStore<C> {
     }
 
     async fn has_tags(&self) -> Result<bool, StoreError> {
-        let (shared, statement) = (&self.shared, &self.shared.statements.any_tag);
+        let (shared, statement) = (&self.shared, &self.shared.statements.tags.any);
         let select = || shared.session.unpaged(statement, &());
         let found: Vec<(String,)> = shared.retry.until_acknowledged("reading tags", select).await?;
         Ok(!found.is_empty())
     }
 
     async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
-        let select = &self.shared.statements.tagged_devices;
+        let select = &self.shared.statements.tags.devices;
         let rows: Vec<(String,)> =
             self.shared.rows("reading the tagged devices", select, ()).await?;
         Ok(rows.into_iter().map(|(device,)| device).collect())

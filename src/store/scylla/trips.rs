@@ -140,7 +140,7 @@ impl<C: Cql> Shared<C> {
     }
 
     /// At most `limit` days of a device in `from..=upto`, in the given order.
-    async fn page_of_days(
+    pub(super) async fn page_of_days(
         &self,
         device_id: &str,
         (from, upto): (Day, Day),

@@ -5,6 +5,7 @@
 //! run them on one that may block.
 
 mod claims;
+mod ends;
 mod forgets;
 mod imports;
 mod journal;

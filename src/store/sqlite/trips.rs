@@ -134,7 +134,17 @@ const DEVICES_OF_SHARD: &str = "SELECT device_id FROM device_days WHERE device_i
 
 /// A row; `None` if its columns cannot be decoded, which is counted and logged.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
-    match row::read(row) {
+    unless_malformed(row, row::BUCKET, row::read(row))
+}
+
+/// What was decoded from a row; `None` if its columns cannot be decoded, which is counted and
+/// logged. Columns 0 and 1 are the device and the end, `bucket_at` is the index of the bucket.
+pub(super) fn unless_malformed<T>(
+    row: &Row<'_>,
+    bucket_at: usize,
+    decoded: rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    match decoded {
         Ok(read) => Ok(Some(read)),
         Err(
             error @ (Error::FromSqlConversionFailure(..)
@@ -145,7 +155,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
             let end_ms: DeviceTime = row.get(1)?;
             skip::malformed(&RowError {
                 device: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
-                bucket: row.get(row::BUCKET)?,
+                bucket: row.get(bucket_at)?,
                 end_ms,
                 reason: error.to_string(),
             });
@@ -222,7 +232,7 @@ impl SqliteStore {
     }
 
     /// At most `limit` days of a device in `from..=upto`, in the given order.
-    fn page_of_days(
+    pub(super) fn page_of_days(
         &self,
         device_id: &str,
         (from, upto): (Day, Day),
@@ -244,7 +254,10 @@ impl SqliteStore {
     }
 
     /// Counts the rows that a query returned.
-    fn count_rows<T>(&self, rows: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
+    pub(super) fn count_rows<T>(
+        &self,
+        rows: Result<Vec<T>, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
         let count = rows.as_ref().map_or(0, Vec::len);
         self.rows_read.add(count as u64);
         rows

@@ -22,10 +22,15 @@ pub const SEED_VARIABLE: &str = "TSTAR_TEST_CONTRACT_SEED";
 const SEED: &str = "1";
 
 /// What operations with ids, cursors or spans may answer to a request that is valid by the schema.
+/// And to a sample that is not: it is a dead letter.
 const CONFIG: &str = r#"
 [[operations]]
-include-operation-id-regex = "^(trips(OfDevice)?(_[a-z]+)?|devices|trip|explain|summary)$"
+include-operation-id-regex = "^(trips(OfDevice)?(_[a-z]+)?|devices|trip(_[a-z]+)?|explain|summary)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404", "503"]
+
+[[operations]]
+include-operation-id = "samples"
+checks.negative_data_rejection.expected-statuses = ["200", "400", "401", "413", "415"]
 "#;
 
 /// Minimum number of cases of a useful run.

@@ -1,6 +1,7 @@
 //! The description of the API, and whether responses match it.
 
 use serde_json::{Value, json};
+use tstar::internals::http::openapi;
 
 use super::{Server, worked_example};
 use crate::cli::Folder;
@@ -10,7 +11,8 @@ pub fn faults(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     // References lead into the document.
     let mut root = json!({ "components": document["components"] });
     root.as_object_mut().unwrap().extend(schema.as_object().unwrap().clone());
-    let validator = jsonschema::draft202012::new(&root).unwrap();
+    let validator = jsonschema::draft202012::options().should_validate_formats(true);
+    let validator = validator.build(&root).unwrap();
     validator
         .iter_errors(value)
         .map(|error| format!("{error} at {}", error.instance_path))
@@ -68,11 +70,47 @@ fn every_answer_is_as_the_document_says() {
         assert_eq!(found, Vec::<String>::new(), "{target}: {answer}");
     }
     // The check detects a defect.
-    let mut wrong = server.get(id).json();
-    wrong["samples"] = "five".into();
-    assert!(
-        !faults(&document, schema_of(&document, "/v1/trips/{id}", "get", 200), &wrong).is_empty()
-    );
+    for (field, value) in [("samples", "five"), ("start_time", "2024-05-01 08:00")] {
+        let mut wrong = server.get(id).json();
+        wrong[field] = value.into();
+        let schema = schema_of(&document, "/v1/trips/{id}", "get", 200);
+        assert_eq!(faults(&document, schema, &wrong).len(), 1, "{field}");
+    }
+}
+
+/// The answers with a JSON body: where they are, and their content.
+fn json_answers(document: &Value) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                for (kind, content) in answer["content"].as_object().into_iter().flatten() {
+                    if kind == "application/json" || kind.ends_with("+json") {
+                        found.push((format!("{method} {path} {status} {kind}"), content));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_answer_has_an_example_that_fits_its_schema() {
+    let document = serde_json::to_value(openapi::document()).unwrap();
+    let answers = json_answers(&document);
+    assert!(answers.len() >= 200, "{} answers", answers.len());
+    for (name, content) in answers {
+        let example = content.get("example").unwrap_or_else(|| panic!("{name} has no example"));
+        let found = faults(&document, &content["schema"], example);
+        assert_eq!(found, Vec::<String>::new(), "{name}: {example}");
+        if let Some(status) = example.get("code").and(example.get("status")) {
+            assert!(name.contains(&format!(" {status} ")), "{name}: {example}");
+        }
+    }
+    let body = &document["paths"]["/v1/samples"]["post"]["requestBody"]["content"];
+    let body = &body["application/json"];
+    assert_eq!(faults(&document, &body["schema"], &body["example"]), Vec::<String>::new());
 }
 
 #[test]

@@ -177,5 +177,5 @@ fn an_empty_store_says_what_to_do() {
     browser.until_says("#device-state", "tstar ingest");
     browser.picture("empty");
     browser.goto(&serve.url("#device=unknown"));
-    browser.until_says("#lanes-state", "no trips");
+    browser.until_says("#lanes-state", "This device is unknown");
 }
