@@ -35,8 +35,8 @@ const OMITTED: [&str; 3] = [
 ];
 
 /// Generates the client, and returns the operations of which it leaves out something.
-fn generate(folder: &Folder, document: &Value) -> Vec<String> {
-    folder.write("openapi.json", document.to_string());
+fn generate(folder: &Folder, document: &str) -> Vec<String> {
+    folder.write("openapi.json", document);
     folder.write("config.json", CONFIG);
     let ran = Command::new(Path::new(PROGRAMS).join("openapi-python-client"))
         .args(["generate", "--path", "openapi.json", "--config", "config.json"])
@@ -76,11 +76,14 @@ fn a_generated_client_calls_every_route() {
         worked_example(&folder);
         folder.write("token", SECRET);
         let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
-        let mut document = server.get("/openapi.json").is(200).json();
+        // As text: of several formats of an answer, a client parses the first.
+        let mut document = server.get("/openapi.json").is(200).text();
         if has_unknown {
-            let mut unknown = document["paths"]["/version"].clone();
+            let parsed: Value = serde_json::from_str(&document).unwrap();
+            let mut unknown = parsed["paths"]["/version"].clone();
             unknown["get"]["operationId"] = "unknown".into();
-            document["paths"]["/unknown"] = unknown;
+            let paths = format!("\"paths\":{{\"/unknown\":{unknown},");
+            document = document.replacen("\"paths\":{", &paths, 1);
         }
         assert_eq!(generate(&folder, &document), OMITTED);
         let (succeeded, said) = call_all(&folder, &server);
