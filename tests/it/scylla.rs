@@ -25,7 +25,7 @@ fn tombstones_are_kept_as_long_as_writes_may_come_late() {
     let applied = apply_schema(&keyspace.url, patient(), None);
     let notes = keyspace.runtime.block_on(applied).unwrap();
     assert!(!notes.iter().any(|note| note.contains("tombstone_gc")), "{notes:?}");
-    for table in ["trips", "device_days", "days_of_device", "forgets"] {
+    for table in ["trips", "device_days", "days_of_device", "forgets", "trip_tags"] {
         let describe = keyspace.session.query_unpaged(format!("DESCRIBE TABLE {table}"), ());
         let described = keyspace.runtime.block_on(describe).unwrap().into_rows_result().unwrap();
         let described = format!("{:?}", described.first_row::<Row>().unwrap());

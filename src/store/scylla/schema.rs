@@ -29,7 +29,8 @@ const ADDED_COLUMNS: [(&str, &str, &str); 4] = [
 ];
 
 /// Tables whose tombstones must be kept until every replica has them.
-const TOMBSTONE_TABLES: [&str; 4] = ["trips", "device_days", "days_of_device", "forgets"];
+const TOMBSTONE_TABLES: [&str; 5] =
+    ["trips", "device_days", "days_of_device", "forgets", "trip_tags"];
 
 /// The first Scylla release whose reversed reads are correct over range tombstones in memory.
 const FIXED_RELEASE: (u32, u32) = (2026, 2);
