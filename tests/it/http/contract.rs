@@ -29,6 +29,10 @@ include-operation-id-regex = "^(trips(OfDevice)?(_[a-z]+)?|devices|trip(_[a-z]+)
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404", "503"]
 
 [[operations]]
+include-operation-id-regex = "^(tags|putTag|deleteTag)$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404", "412", "503"]
+
+[[operations]]
 include-operation-id = "samples"
 checks.negative_data_rejection.expected-statuses = ["200", "400", "401", "413", "415"]
 "#;
