@@ -42,6 +42,11 @@ pub enum TagProblem {
 pub struct TagKey(String);
 
 impl TagKey {
+    /// The key of a stored tag, which another program may have written: any text.
+    pub(crate) fn from_store(text: String) -> Self {
+        Self(text)
+    }
+
     /// The key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -87,6 +92,11 @@ impl TagValue {
             Some(wrong) => Err(TagProblem::Control(wrong.escape_unicode().to_string())),
             None => Ok(Self(text)),
         }
+    }
+
+    /// The value of a stored tag, which another program may have written: any text.
+    pub(crate) fn from_store(text: String) -> Self {
+        Self(text)
     }
 
     /// The value as text.

@@ -139,7 +139,7 @@ impl<C: Cql> ScyllaStore<C> {
                 shared.unlist(device_id, day, version).await?;
             }
         }
-        shared.erase_tags(device_id, forget).await?;
+        self.erase_tags(device_id, forget).await?;
         shared.erase_claims(device_id, forget).await
     }
 }

@@ -12,7 +12,7 @@ use super::{Consistency, ScyllaStore, Shared};
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
 use crate::store::tags::TagStore;
-use crate::store::{Forget, StoreError};
+use crate::store::{Forget, StoreError, TripStore as _};
 use crate::timeline::day_of;
 
 const ADD_TAG: &str = "INSERT INTO trip_tags (device_id, t_star, key, value, written, revision)
@@ -27,10 +27,6 @@ const DELETE_TAG: &str = "DELETE FROM trip_tags
 const TAGS: &str = "SELECT t_star, key, value, written, revision FROM trip_tags
      WHERE device_id = ? AND t_star >= ? AND t_star <= ? ORDER BY t_star ASC, key ASC";
 
-const SPANS_OF_DAY: &str = "SELECT start_time, version FROM trips
-     WHERE device_id = ? AND bucket = ? AND end_time >= ?
-     ORDER BY end_time ASC, start_time ASC";
-
 /// The statements of the table.
 pub(super) struct TagStatements<C: Cql> {
     add: C::Statement,
@@ -41,8 +37,6 @@ pub(super) struct TagStatements<C: Cql> {
     to_change: C::Statement,
     any: C::Statement,
     devices: C::Statement,
-    /// Spans of the trips of a day.
-    spans_of_day: C::Statement,
 }
 
 impl<C: Cql> TagStatements<C> {
@@ -57,7 +51,6 @@ impl<C: Cql> TagStatements<C> {
             to_change: cql.prepare(TAGS, Mode::Serial(consistency)).await?,
             any: list("SELECT device_id FROM trip_tags LIMIT 1").await?,
             devices: list("SELECT DISTINCT device_id FROM trip_tags").await?,
-            spans_of_day: list(SPANS_OF_DAY).await?,
         })
     }
 }
@@ -65,14 +58,14 @@ impl<C: Cql> TagStatements<C> {
 /// A row of the table, without its device. Another program may have left columns out.
 type TagRow = (CqlTimestamp, String, Option<String>, Option<CqlTimestamp>, Option<i64>);
 
-fn read((t_star, key, value, written, revision): TagRow) -> Result<Tag, Failure> {
-    let malformed = |error| Failure::Permanent(Box::new(error));
-    Ok(Tag {
+/// `None` without a revision: the row is of another program, and no tag.
+fn read((t_star, key, value, written, revision): TagRow) -> Option<Tag> {
+    Some(Tag {
         t_star_ms: DeviceTime(t_star.0),
-        key: key.parse::<TagKey>().map_err(malformed)?,
-        value: TagValue::new(value.unwrap_or_default()).map_err(malformed)?,
+        key: TagKey::from_store(key),
+        value: TagValue::from_store(value.unwrap_or_default()),
         written_ms: written.map_or(0, |written| written.0),
-        revision: Revision(revision.unwrap_or_default()),
+        revision: Revision(revision?),
     })
 }
 
@@ -121,34 +114,6 @@ impl<C: Cql> Shared<C> {
         Ok(matches!(found, Decision::Applied | Decision::Other(None)))
     }
 
-    /// Whether a row of a day covers a time; rows without a version do not count.
-    async fn is_covered(&self, device_id: &str, time_ms: DeviceTime) -> Result<bool, StoreError> {
-        let (doing, select) = ("reading trips of a day", &self.statements.tags.spans_of_day);
-        let bucket = super::row::bucket(day_of(time_ms));
-        let values = (device_id, bucket, CqlTimestamp(time_ms.ms()));
-        let rows: Vec<(CqlTimestamp, Option<i64>)> = self.rows(doing, select, values).await?;
-        Ok(rows.iter().any(|(start, version)| version.is_some() && start.0 <= time_ms.ms()))
-    }
-
-    /// Erases the tags before the floor that no trip covers any more. Deletes are conditional, so
-    /// they are ordered with the writes, which a delete at the version of the forget would not be:
-    /// most tags are younger.
-    pub(super) async fn erase_tags(
-        &self,
-        device_id: &str,
-        forget: &Forget,
-    ) -> Result<(), StoreError> {
-        let upto_ms = forget.before_ms.saturating_add(-1);
-        for tag in self.tags_to_change(device_id, DeviceTime::MIN, upto_ms).await? {
-            if self.is_covered(device_id, tag.t_star_ms).await? {
-                continue;
-            }
-            // A write that comes first finds no trip afterwards, and deletes its tag itself.
-            self.delete_tag(device_id, &tag).await?;
-        }
-        Ok(())
-    }
-
     async fn tags_to_change(
         &self,
         device_id: &str,
@@ -157,11 +122,32 @@ impl<C: Cql> Shared<C> {
     ) -> Result<Vec<Tag>, StoreError> {
         let statement = &self.statements.tags.to_change;
         let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
-        let select = || async {
-            let rows: Vec<TagRow> = self.session.unpaged(statement, &values).await?;
-            rows.into_iter().map(read).collect()
-        };
-        self.retry.until_acknowledged("reading tags", select).await
+        let select = || self.session.unpaged(statement, &values);
+        let rows: Vec<TagRow> = self.retry.until_acknowledged("reading tags", select).await?;
+        Ok(rows.into_iter().filter_map(read).collect())
+    }
+}
+
+impl<C: Cql> ScyllaStore<C> {
+    /// Erases the tags before the floor that no trip covers any more. Deletes are conditional, so
+    /// they are ordered with the writes, which a delete at the version of the forget would not be:
+    /// most tags are younger.
+    pub(super) async fn erase_tags(
+        &self,
+        device_id: &str,
+        forget: &Forget,
+    ) -> Result<(), StoreError> {
+        let (shared, upto_ms) = (&self.shared, forget.before_ms.saturating_sub(1));
+        for tag in shared.tags_to_change(device_id, DeviceTime::MIN, upto_ms).await? {
+            let time_ms = tag.t_star_ms;
+            // Whole rows: a read of some columns would have replicas repaired in these alone.
+            let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
+            if !rows.iter().any(|row| (row.start_ms..=row.end_ms).contains(&time_ms)) {
+                // A write that comes first finds no trip afterwards, and deletes its tag itself.
+                shared.delete_tag(device_id, &tag).await?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -175,12 +161,7 @@ impl<C: Cql> TagStore for ScyllaStore<C> {
         let (shared, doing) = (&self.shared, "reading tags");
         let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
         let rows: Vec<TagRow> = shared.rows(doing, &shared.statements.tags.of_span, values).await?;
-        rows.into_iter().map(read).collect::<Result<_, _>>().map_err(|failure| {
-            let (Failure::Transient(source)
-            | Failure::Permanent(source)
-            | Failure::Denied(source)) = failure;
-            StoreError::Failed { location: self.url().to_owned(), doing, source }
-        })
+        Ok(rows.into_iter().filter_map(read).collect())
     }
 
     async fn tags_to_change(

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::journal::record_tag;
@@ -23,12 +22,10 @@ const TAGS: &str = "SELECT t_star, key, value, written, revision FROM trip_tags
      WHERE device_id = ?1 AND t_star BETWEEN ?2 AND ?3 ORDER BY t_star ASC, key ASC";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Tag> {
-    let malformed =
-        |error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error));
     Ok(Tag {
         t_star_ms: row.get(0)?,
-        key: row.get::<_, String>(1)?.parse::<TagKey>().map_err(malformed)?,
-        value: TagValue::new(row.get::<_, String>(2)?).map_err(malformed)?,
+        key: TagKey::from_store(row.get(1)?),
+        value: TagValue::from_store(row.get(2)?),
         written_ms: row.get(3)?,
         revision: Revision(row.get(4)?),
     })
