@@ -21,12 +21,14 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(data("kept").join(name)).unwrap()
 }
 
-/// The trips that the earlier version exported, as this one does: it has a column more.
+/// The trips that the earlier version exported, as this one does: it has two columns more.
 fn exported(name: &str) -> Vec<Value> {
     let mut trips: Vec<Value> =
         text(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for trip in &mut trips {
-        trip.as_object_mut().unwrap().insert("jumps".into(), Value::Null);
+        let columns = trip.as_object_mut().unwrap();
+        columns.insert("jumps".into(), Value::Null);
+        columns.insert("tags".into(), json!({}));
     }
     trips
 }

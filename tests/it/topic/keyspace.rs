@@ -95,11 +95,14 @@ fn letters_stay(topic: &Topic) {
 fn is_announced(topic: &Topic, trips: &[Value], expected: &Value) {
     let events = topic.records_of(&format!("{}.trips", topic.name));
     let event = |trip: &Value| {
+        // Events have no tags.
+        let mut trip = trip.clone();
+        trip.as_object_mut().unwrap().remove("tags").unwrap();
         events.iter().any(|kept| {
             let event: Value = serde_json::from_slice(&kept.value).unwrap();
             let key = event["trip"]["device_id"].as_str().unwrap();
             assert_eq!(kept.key.as_deref(), Some(key.as_bytes()));
-            event["trip"] == *trip && event["version"] == trip["version"]
+            event["trip"] == trip && event["version"] == trip["version"]
         })
     };
     let untold: Vec<_> = trips.iter().filter(|trip| !event(trip)).collect();
