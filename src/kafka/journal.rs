@@ -7,13 +7,15 @@ use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
+use super::feed_record::{Subject, feed_record};
 use super::letter_limit::Limit;
 use super::partition_handle::PartitionHandle;
 use super::producer::{ConfiguredProducer, Producer, ProducerClient, ProducerRecord, size};
 use super::topic::Topics;
 use super::{KafkaError, letter_limit};
+use crate::identity::token_of_device;
 use crate::store::{Change, DeadLetter, Flush, Journal, Position, StoreError, TripStore};
-use crate::views::event;
+use crate::views::{ViewError, event, text_id};
 
 /// Approximate maximum size of the dead letters in one request, bytes.
 const MAX_LETTER_BYTES: usize = 4 << 20;
@@ -129,7 +131,11 @@ impl<C: ProducerClient> OutputTopics<C> {
             records.extend(parts);
         }
         for forgotten in &flush.forgotten {
-            records.push(keyed(&forgotten.device_id, event::forgotten(forgotten)));
+            let device_id = &*forgotten.device_id;
+            let (device, version) = (token_of_device(device_id), forgotten.forget.version);
+            let id = format!("{device}@{version}");
+            let subject = Subject { input: &self.input, device_id, kind: "forgotten", id: &id };
+            records.push(feed_record(&subject, event::forgotten(forgotten)));
         }
         let too_large = self.producer.send_fitting(topic, &records).await;
         for index in too_large.map_err(self.refused(topic, "sending changes"))? {
@@ -151,14 +157,24 @@ impl<C: ProducerClient> OutputTopics<C> {
         bytes: usize,
     ) -> Result<Vec<ProducerRecord>, StoreError> {
         let row = &flush.trips[change.row];
-        let overhead = size(&keyed(&row.device_id, String::new()));
-        let events = event::events(change, row, bytes.saturating_sub(overhead));
-        let events = events.map_err(|error| StoreError::Failed {
+        let failed = |error: ViewError| StoreError::Failed {
             location: topic.to_owned(),
             doing: "writing an event",
             source: error.into(),
-        })?;
-        Ok(events.into_iter().map(|event| keyed(&row.device_id, event)).collect())
+        };
+        let trip = text_id(&row.device_id, row.t_star_ms).map_err(failed)?;
+        let record = |(part, event): (usize, String)| {
+            let id = match part {
+                0 => format!("{trip}@{}", row.version),
+                _ => format!("{trip}@{}.{part}", row.version),
+            };
+            let (device_id, kind) = (&*row.device_id, change.kind.name());
+            feed_record(&Subject { input: &self.input, device_id, kind, id: &id }, event)
+        };
+        let overhead = size(&record((usize::MAX, String::new())));
+        let events = event::events(change, row, bytes.saturating_sub(overhead)).map_err(failed)?;
+        let first = usize::from(events.len() > 1);
+        Ok((first..).zip(events).map(record).collect())
     }
 
     /// Sends an event that exceeds the actual limit of the topic, in smaller and smaller parts.
@@ -255,14 +271,6 @@ impl<C: ProducerClient> OutputTopics<C> {
 fn is_timestamp_refused(error: &ClientError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(error.rdkafka_error_code(), Some(Code::InvalidTimestamp | Code::InvalidRecord))
-}
-
-fn keyed(device_id: &str, event: String) -> ProducerRecord {
-    ProducerRecord {
-        key: Some(device_id.as_bytes().to_vec()),
-        value: event.into_bytes(),
-        ..ProducerRecord::default()
-    }
 }
 
 /// The error of a topic that refuses even the smallest encoding of a record.

@@ -9,6 +9,7 @@
 //! | [`consumer`] | the polling thread: rebalances, batches, commits |
 //! | [`control`] | signed control records |
 //! | [`dead_letters`] | reads the topic of dead letters |
+//! | [`feed_record`] | the records of the change feed |
 //! | [`group`] | members and committed offsets of a consumer group |
 //! | [`headers`] | reads the headers of a record, also those whose names are not UTF-8 |
 //! | [`journal`] | writes the change feed and the dead letters of a partition |
@@ -27,6 +28,7 @@ pub mod client;
 pub mod consumer;
 pub mod control;
 pub mod dead_letters;
+pub mod feed_record;
 pub mod first_records;
 pub mod group;
 pub mod headers;

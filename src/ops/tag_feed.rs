@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
+use crate::kafka::feed_record::{Subject, feed_record};
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::kafka::topic::Topics;
 use crate::kafka::topic_names::feed_topic;
 use crate::model::tag::Tag;
-use crate::views::ViewError;
 use crate::views::event::tagged;
+use crate::views::{ViewError, text_id};
 
 /// How long the brokers may take to acknowledge an event.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,6 +36,8 @@ pub enum AnnounceError {
 /// The change feed of a topic's store, for tags.
 pub struct TagFeed {
     brokers: Brokers,
+    /// Topic of the samples.
+    input: String,
     topic: String,
     /// Created with the first event.
     producer: OnceLock<Producer>,
@@ -45,7 +48,8 @@ impl TagFeed {
     #[must_use]
     pub fn new(brokers: &Brokers, input: &str) -> Self {
         let brokers = brokers.clone().within(ACK_TIMEOUT);
-        Self { brokers, topic: feed_topic(input), producer: OnceLock::new() }
+        let (input, topic) = (input.to_owned(), feed_topic(input));
+        Self { brokers, input, topic, producer: OnceLock::new() }
     }
 
     /// Announces tags of a device that were set or, if so marked, removed. Without a topic there is
@@ -60,11 +64,11 @@ impl TagFeed {
     ) -> Result<(), AnnounceError> {
         let failed = |source| AnnounceError::Feed { topic: self.topic.clone(), source };
         let record = |(tag, is_removed)| -> Result<ProducerRecord, ViewError> {
-            Ok(ProducerRecord {
-                key: Some(device_id.as_bytes().to_vec()),
-                value: tagged(device_id, tag, is_removed)?.into_bytes(),
-                ..ProducerRecord::default()
-            })
+            let event = tagged(device_id, tag, is_removed)?;
+            let trip = text_id(device_id, tag.t_star_ms)?;
+            let id = format!("{trip}/{}@{}", tag.key.as_str(), tag.revision);
+            let (input, kind) = (&*self.input, "tagged");
+            Ok(feed_record(&Subject { input, device_id, kind, id: &id }, event))
         };
         let records = changes.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
         let Some(producer) = self.producer().await.map_err(failed)? else { return Ok(()) };

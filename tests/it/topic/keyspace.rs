@@ -102,6 +102,11 @@ fn is_announced(topic: &Topic, trips: &[Value], expected: &Value) {
             let event: Value = serde_json::from_slice(&kept.value).unwrap();
             let key = event["trip"]["device_id"].as_str().unwrap();
             assert_eq!(kept.key.as_deref(), Some(key.as_bytes()));
+            let id = format!("{}@{}", event["id"].as_str().unwrap(), event["version"]);
+            assert_eq!(kept.header("ce_id"), id);
+            assert_eq!(kept.header("ce_source"), format!("/tstar/{}", topic.name));
+            let kind = format!("tstar.trip.{}", event["type"].as_str().unwrap());
+            assert_eq!(kept.header("ce_type"), kind);
             event["trip"] == trip && event["version"] == trip["version"]
         })
     };
