@@ -116,6 +116,24 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     }
 }
 
+/// The number of partitions of the table topic, if it is to be written.
+fn table_partitions(settings: &Settings) -> anyhow::Result<Option<i32>> {
+    if !settings.table_topic {
+        return Ok(None);
+    }
+    if StoreUrl::parse(&settings.store)?.path().is_some() {
+        let problem = "--table-topic is for a keyspace; the table of a file is its view `trip`";
+        return Err(InvalidRequest(problem.into()).into());
+    }
+    let count = i32::try_from(settings.table_partitions).ok().filter(|count| *count > 0);
+    let count = count.ok_or_else(|| {
+        let problem =
+            format!("--table-partitions {}: not a number of partitions", settings.table_partitions);
+        InvalidRequest(problem)
+    })?;
+    Ok(Some(count))
+}
+
 /// Logs events, and updates readiness by them.
 fn on_event(readiness: Readiness) -> OnEvent {
     let print = notify();
@@ -148,6 +166,7 @@ fn request(
         create_topics: args.create_topics,
         create_schema: args.create_schema,
         has_feed: !settings.no_feed,
+        table_partitions: table_partitions(settings)?,
         revoke_timeout: open::duration(settings.revoke_timeout_ms),
         drain_timeout: open::duration(settings.drain_timeout_ms),
         memory: settings.memory,

@@ -210,14 +210,16 @@ impl LetterTopic {
         let headers =
             vec![(FATE.into(), Some(fate.name().into())), (FATE_OF.into(), Some(position))];
         let record = ProducerRecord { headers, ..ProducerRecord::default() };
-        TransactionRecord { topic: self.name.clone(), partition: Some(partition), record }
+        let (topic, is_tombstone) = (self.name.clone(), false);
+        TransactionRecord { topic, partition: Some(partition), record, is_tombstone }
     }
 
     /// Builds a letter that replaces another one of that partition.
     #[must_use]
     pub fn instead(&self, partition: i32, letter: &DeadLetter) -> TransactionRecord {
         let record = letter_limit::full_record(&self.input, letter);
-        TransactionRecord { topic: self.name.clone(), partition: Some(partition), record }
+        let (topic, is_tombstone) = (self.name.clone(), false);
+        TransactionRecord { topic, partition: Some(partition), record, is_tombstone }
     }
 }
 
@@ -246,6 +248,7 @@ pub fn replay_record(
         topic: input.to_owned(),
         partition,
         record: ProducerRecord { key, value, headers, timestamp_ms: timestamp_ms.map(LogTime::ms) },
+        is_tombstone: false,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Writes the change feed and the dead letters of a partition, and acknowledges its offsets.
+//! Writes the table topic, the change feed and the dead letters of a partition, and acknowledges
+//! its offsets.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,16 +12,21 @@ use super::feed_record::{Subject, feed_record};
 use super::letter_limit::Limit;
 use super::partition_handle::PartitionHandle;
 use super::producer::{ConfiguredProducer, Producer, ProducerClient, ProducerRecord, size};
+use super::table::{TableTopic, TableWriter};
 use super::topic::Topics;
 use super::{KafkaError, letter_limit};
 use crate::identity::token_of_device;
-use crate::store::{Change, DeadLetter, Flush, Journal, Position, StoreError, TripStore};
+use crate::model::scalar::DeviceTime;
+use crate::store::{Change, DeadLetter, Flush, Journal, Order, Position, StoreError, TripStore};
 use crate::views::{ViewError, event, text_id};
 
 /// Approximate maximum size of the dead letters in one request, bytes.
 const MAX_LETTER_BYTES: usize = 4 << 20;
 
-/// Output topics of the log: change feed and dead letters.
+/// Maximum number of trips of a device that are read at once before they are erased.
+const ERASED_PAGE: usize = 1000;
+
+/// Output topics of the log: table, change feed and dead letters.
 #[derive(Clone)]
 pub struct OutputTopics<C = ConfiguredProducer> {
     /// Sends to both topics.
@@ -31,25 +37,30 @@ pub struct OutputTopics<C = ConfiguredProducer> {
     pub feed: Option<String>,
     /// Topic of the dead letters; `None` if an earlier run has sent them.
     pub letters: Option<String>,
+    /// The table topic, if it is written.
+    pub table: Option<TableTopic>,
     /// Maximum size of an event, bytes.
     pub event_bytes: usize,
     /// Maximum size of a dead letter.
     pub letter_limit: Limit,
 }
 
-/// The journal of a partition worker: it writes trips to the store, then their changes and the dead
-/// letters to topics, each acknowledged before the next; then the position may be committed.
-pub struct KafkaJournal<T, C = ConfiguredProducer> {
+/// The journal of a partition worker: it writes trips to the store, then the table, the changes and
+/// the dead letters to topics, each acknowledged before the next; then the position may be
+/// committed.
+pub struct KafkaJournal<T, C: ProducerClient = ConfiguredProducer> {
     trips: T,
     outputs: Arc<OutputTopics<C>>,
     handle: Arc<PartitionHandle>,
+    table: TableWriter<C>,
 }
 
-impl<T, C> KafkaJournal<T, C> {
+impl<T, C: ProducerClient> KafkaJournal<T, C> {
     /// The journal of an assigned partition.
     #[must_use]
     pub fn new(trips: T, outputs: Arc<OutputTopics<C>>, handle: Arc<PartitionHandle>) -> Self {
-        Self { trips, outputs, handle }
+        let table = TableWriter::new(Arc::clone(&handle));
+        Self { trips, outputs, handle, table }
     }
 }
 
@@ -62,6 +73,9 @@ where
         if !ahead.trips.is_empty() {
             self.trips.apply(&ahead.trips).await?;
         }
+        if let Some(table) = &self.outputs.table {
+            self.table.send_changes(table, ahead).await?;
+        }
         self.outputs.send_changes(ahead).await?;
         self.outputs.send_dead_letters(&ahead.dead_letters).await
     }
@@ -73,7 +87,30 @@ where
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
+        if let Some(table) = &self.outputs.table {
+            self.table.begin(table, &self.outputs.producer).await?;
+        }
         Ok(Position { delivered: self.handle.acknowledged() })
+    }
+
+    async fn announce_erasure(
+        &self,
+        device_id: &str,
+        before_ms: DeviceTime,
+    ) -> Result<(), StoreError> {
+        let Some(table) = &self.outputs.table else { return Ok(()) };
+        let mut from_ms = DeviceTime::MIN;
+        loop {
+            let page = self.trips.range(device_id, from_ms, before_ms, Order::Asc, ERASED_PAGE);
+            let mut trips = page.await?;
+            let is_last = trips.len() < ERASED_PAGE;
+            from_ms = trips.last().map_or(before_ms, |last| last.end_ms.saturating_add(1));
+            trips.retain(|row| row.end_ms < before_ms);
+            self.table.send_erased(table, &trips).await?;
+            if is_last {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -104,7 +141,23 @@ impl OutputTopics {
         let producer = Producer::within(brokers, on_waiting, batch_bytes)?;
         let letter_limit = Limit { record: letter_bytes, content: producer.max_bytes() };
         let event_bytes = event_bytes.min(producer.max_bytes());
-        Ok(Self { producer, input, feed, letters, event_bytes, letter_limit })
+        let table = None;
+        Ok(Self { producer, input, feed, letters, table, event_bytes, letter_limit })
+    }
+
+    /// Writes the table topic as well, with the size limit of that topic.
+    ///
+    /// # Errors
+    /// No broker responds.
+    pub async fn write_table(
+        &mut self,
+        table: TableTopic,
+        topics: &Topics,
+    ) -> Result<(), KafkaError> {
+        let of_topic = topics.max_bytes(&table.name).await?.unwrap_or(usize::MAX);
+        let max_bytes = of_topic.min(self.producer.max_bytes());
+        self.table = Some(TableTopic { max_bytes, ..table });
+        Ok(())
     }
 }
 

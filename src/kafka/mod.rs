@@ -19,6 +19,7 @@
 //! | [`partitioning`] | infers the partitioner of the producers |
 //! | [`producer`] | sends records and waits for their acknowledgement |
 //! | [`scan`] | reads a range of a topic once |
+//! | [`table`] | writes the trips of a partition to the table topic |
 //! | [`tail`] | keeps the latest records of a topic in memory |
 //! | [`topic_names`] | names of the topics next to the input topic |
 //! | [`transactions`] | sends records in transactions |
@@ -43,6 +44,7 @@ pub mod producer;
 pub mod raw_batch;
 pub mod record;
 pub mod scan;
+pub mod table;
 pub mod tail;
 pub mod topic;
 pub mod topic_names;
@@ -121,6 +123,20 @@ pub enum KafkaError {
     Fenced {
         /// The transactional id.
         name: String,
+    },
+    /// The table topic does not have the partition count of the settings.
+    #[error(
+        "topic `{topic}` has {found} partitions, and --table-partitions says {expected}: pass the \
+         number that the topic was created with, or delete the topic and let its readers start \
+         again; if partitions were added, ids may lie in two of them"
+    )]
+    TablePartitions {
+        /// Name of the table topic.
+        topic: String,
+        /// Number of its partitions.
+        found: i32,
+        /// Number in the settings.
+        expected: i32,
     },
     /// A record exceeds the limit of its topic, or of the client.
     #[error(

@@ -4,7 +4,7 @@
 //! is durable, and when it has exited. Neither waits for the other, except that the polling thread
 //! waits, with a time limit, for the workers of revoked partitions.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -32,6 +32,8 @@ pub struct PartitionHandle {
     /// Notified when `ended` is set.
     exited: Condvar,
     cancel: watch::Sender<bool>,
+    /// The worker is to be replaced by a new one.
+    restarts: AtomicBool,
     /// Why the worker failed, until it is reported.
     problem: Mutex<Option<String>>,
     /// For metrics and status only; no decision depends on it.
@@ -48,6 +50,7 @@ impl PartitionHandle {
             ended: Mutex::new(None),
             exited: Condvar::new(),
             cancel: watch::Sender::new(false),
+            restarts: AtomicBool::new(false),
             problem: Mutex::default(),
             progress: Arc::new(Progress::new(first_offset)),
         }
@@ -80,6 +83,17 @@ impl PartitionHandle {
     pub fn stop(&self, problem: String) {
         self.progress.stop();
         *self.problem() = Some(problem);
+    }
+
+    /// Asks for a new worker, which reads on from what is acknowledged; this one does nothing more.
+    pub fn restart(&self) {
+        self.restarts.store(true, Ordering::Release);
+    }
+
+    /// Whether the worker has asked for a new one.
+    #[must_use]
+    pub fn is_to_restart(&self) -> bool {
+        self.restarts.load(Ordering::Acquire)
     }
 
     /// Takes the reason why the worker failed; `None` once it was taken.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::KafkaError;
 use super::client::Brokers;
+use super::table::{KafkaTransactions, TransactionClient};
 use crate::source::Headers;
 
 /// Minimum delay before a record is sent again.
@@ -82,6 +83,18 @@ pub trait ProducerClient: Sized + Send + Sync {
         partition: Option<i32>,
     ) -> Result<impl Future<Output = Delivery> + Send + use<Self>, ClientError>;
 
+    /// Sends records in transactions.
+    type Transactions: TransactionClient;
+
+    /// Begins to use a transactional id, and fences whoever did before. Waits for brokers without
+    /// limit, and calls `on_waiting` with the reason.
+    fn transactions(
+        &self,
+        brokers: &Brokers,
+        name: &str,
+        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> impl Future<Output = Result<Self::Transactions, KafkaError>> + Send;
+
     /// A client that sends each record in its own batch.
     ///
     /// # Errors
@@ -111,6 +124,17 @@ impl ProducerClient for ConfiguredProducer {
             let offset = Some(done.offset).filter(|offset| *offset >= 0);
             Ok(RecordMetadata { partition: done.partition, offset })
         })
+    }
+
+    type Transactions = KafkaTransactions;
+
+    async fn transactions(
+        &self,
+        brokers: &Brokers,
+        name: &str,
+        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Self::Transactions, KafkaError> {
+        KafkaTransactions::begin(brokers, name, on_waiting).await
     }
 
     fn unbatched(&self) -> Result<Self, ClientError> {
@@ -190,6 +214,11 @@ impl<C: ProducerClient> Producer<C> {
     #[must_use]
     pub fn max_bytes(&self) -> usize {
         self.max_bytes
+    }
+
+    /// Begins to use a transactional id at the same brokers.
+    pub(super) async fn transactions(&self, name: &str) -> Result<C::Transactions, KafkaError> {
+        self.client.transactions(&self.brokers, name, Arc::clone(&self.on_waiting)).await
     }
 
     /// Converts an error of this producer.

@@ -13,7 +13,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tokio::time::Instant;
 
 use super::client::Brokers;
-use super::topic_names::is_dlq_topic;
+use super::topic_names::{is_dlq_topic, is_table_topic};
 use super::{KafkaError, client_error};
 
 /// Request timeout if [`Brokers`] sets none.
@@ -192,6 +192,24 @@ impl Topics {
         Ok(())
     }
 
+    /// Checks that a topic is compacted: otherwise trips that no longer change would expire.
+    ///
+    /// # Errors
+    /// The topic is not compacted, or no broker responds.
+    pub async fn check_compaction(&self, topic: &str) -> Result<(), KafkaError> {
+        let policy = self.setting(topic, "cleanup.policy").await?;
+        match policy {
+            Some(policy) if !policy.contains("compact") => {
+                let problem = format!(
+                    "has cleanup.policy={policy}, so trips that no longer change would expire; set \
+                     cleanup.policy=compact"
+                );
+                Err(KafkaError::TopicMismatch { topic: topic.to_owned(), problem })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Deletes the records before an offset, by partition, to free disk space on the brokers.
     ///
     /// # Errors
@@ -240,11 +258,22 @@ impl Topics {
     }
 }
 
+const WEEK_MS: &str = "604800000";
+
 /// Specification of a new topic. A dead letter has the timestamp of its record: with default
 /// retention, the letter of a week-old record would be deleted within minutes.
 fn new_topic(name: &str, partitions: i32) -> NewTopic<'_> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-    if is_dlq_topic(name) { topic.set("retention.ms", "-1") } else { topic }
+    if is_dlq_topic(name) {
+        topic.set("retention.ms", "-1")
+    } else if is_table_topic(name) {
+        // Readers that pause for less than a week miss no tombstone, and what was erased leaves the
+        // disk within two.
+        let topic = topic.set("cleanup.policy", "compact").set("delete.retention.ms", WEEK_MS);
+        topic.set("max.compaction.lag.ms", WEEK_MS)
+    } else {
+        topic
+    }
 }
 
 /// Offset of the first record at or past a time, by partition; the end offset if every record is

@@ -1,5 +1,6 @@
 //! Sends records in transactions: all of them or none. All calls block.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,14 @@ use super::producer::{ProducerRecord, headers};
 /// not read past it.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The same for a transaction that is repeated until it succeeds: longer than brokers are usually
+/// away, at most their default of `transaction.max.timeout.ms`. If a process dies, its successor
+/// ends the transaction earlier.
+const PATIENT_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Delay before a call that failed at once is repeated.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+
 /// Time limit of each step, if [`Brokers`] sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -33,6 +42,8 @@ pub struct TransactionRecord {
     pub partition: Option<i32>,
     /// The record.
     pub record: ProducerRecord,
+    /// Send no value, which deletes the key from a compacted topic, instead of that of the record.
+    pub is_tombstone: bool,
 }
 
 /// Records whether a record was too large. The transaction itself may report only a consequence for
@@ -55,6 +66,21 @@ impl ProducerContext for Deliveries {
     }
 }
 
+/// Repeats what fails until it succeeds.
+#[derive(Clone)]
+pub struct Patience {
+    /// Called with the reason when something has to be repeated.
+    pub on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Set to give up.
+    pub gives_up: Arc<AtomicBool>,
+}
+
+impl Patience {
+    fn holds(&self) -> bool {
+        !self.gives_up.load(Ordering::Acquire)
+    }
+}
+
 /// Sends records in transactions. Of two with the same transactional id, the later fences the
 /// earlier.
 pub struct Transactions {
@@ -62,6 +88,7 @@ pub struct Transactions {
     brokers: Brokers,
     timeout: Duration,
     name: String,
+    patience: Option<Patience>,
 }
 
 impl Transactions {
@@ -71,11 +98,25 @@ impl Transactions {
     /// # Errors
     /// No broker responds, or they refuse.
     pub fn init(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
+        Self::init_with(brokers, name, None)
+    }
+
+    /// [`Transactions::init`], which repeats what brokers do not answer if there is `patience`.
+    ///
+    /// # Errors
+    /// Those of [`Transactions::init`].
+    pub fn init_with(
+        brokers: &Brokers,
+        name: &str,
+        patience: Option<Patience>,
+    ) -> Result<Self, KafkaError> {
         let timeout = brokers.timeout_or(DEFAULT_TIMEOUT);
+        let transaction_timeout =
+            if patience.is_some() { PATIENT_TRANSACTION_TIMEOUT } else { TRANSACTION_TIMEOUT };
         let ms = |duration: Duration| duration.as_millis().to_string();
         let config = brokers.config(&[
             ("transactional.id", name),
-            ("transaction.timeout.ms", &ms(TRANSACTION_TIMEOUT)),
+            ("transaction.timeout.ms", &ms(transaction_timeout)),
             ("message.timeout.ms", &ms(timeout.min(TRANSACTION_TIMEOUT))),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -87,7 +128,7 @@ impl Transactions {
         let client = config.create_with_context(Deliveries::default());
         let client = client.map_err(|error| brokers.refused(&error))?;
         let (brokers, name) = (brokers.clone(), name.to_owned());
-        let transactions = Self { client, brokers, timeout, name };
+        let transactions = Self { client, brokers, timeout, name, patience };
         transactions
             .retry("starting transactions", || transactions.client.init_transactions(timeout))?;
         Ok(transactions)
@@ -102,19 +143,28 @@ impl Transactions {
         if records.is_empty() {
             return Ok(());
         }
+        loop {
+            match self.try_send(records) {
+                Err(error) if self.is_temporary(&error) => self.wait(&error.to_string()),
+                result => return result,
+            }
+        }
+    }
+
+    fn try_send(&mut self, records: &[TransactionRecord]) -> Result<(), KafkaError> {
         self.retry("starting a transaction", || self.client.begin_transaction())?;
         let sent = records.iter().try_for_each(|target| self.enqueue(target)).and_then(|()| {
             self.retry("committing a transaction", || self.client.commit_transaction(self.timeout))
         });
         let Err(error) = sent else { return Ok(()) };
         // If this fails too, the brokers abort the transaction after its timeout.
-        self.client.abort_transaction(self.timeout).ok();
+        self.retry("aborting a transaction", || self.client.abort_transaction(self.timeout)).ok();
         let flag = &self.client.context().has_too_large;
         match (flag.swap(false, Ordering::AcqRel), error) {
             (_, error @ (KafkaError::Fenced { .. } | KafkaError::Unreachable { .. })) => Err(error),
             (true, _) => {
                 // Start again: the refused record would leave a gap in the sequence numbers.
-                *self = Self::init(&self.brokers, &self.name)?;
+                *self = Self::init_with(&self.brokers, &self.name, self.patience.clone())?;
                 let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
                 Err(KafkaError::TooLarge { problem })
             }
@@ -126,7 +176,8 @@ impl Transactions {
         let ProducerRecord { key, value, headers: record_headers, timestamp_ms } = &target.record;
         let deadline = Instant::now() + self.timeout;
         loop {
-            let mut record = BaseRecord::<[u8], [u8]>::to(&target.topic).payload(value);
+            let mut record = BaseRecord::<[u8], [u8]>::to(&target.topic);
+            record.payload = (!target.is_tombstone).then_some(value);
             record.key = key.as_deref();
             record.partition = target.partition;
             record.timestamp = *timestamp_ms;
@@ -144,6 +195,21 @@ impl Transactions {
         }
     }
 
+    /// Whether a transaction that failed so may succeed if it is sent again.
+    fn is_temporary(&self, error: &KafkaError) -> bool {
+        let is_fatal = self.client.client().fatal_error().is_some();
+        let is_patient = self.patience.as_ref().is_some_and(Patience::holds);
+        let is_permanent = matches!(error, KafkaError::Fenced { .. } | KafkaError::TooLarge { .. });
+        is_patient && !is_fatal && !is_permanent
+    }
+
+    fn wait(&self, reason: &str) {
+        if let Some(patience) = &self.patience {
+            (patience.on_waiting)(&format!("transaction `{}` waits: {reason}", self.name));
+        }
+        std::thread::sleep(RETRY_DELAY);
+    }
+
     /// Repeats a call as long as the client reports that it can be retried.
     fn retry(
         &self,
@@ -152,9 +218,12 @@ impl Transactions {
     ) -> Result<(), KafkaError> {
         let deadline = Instant::now() + self.timeout;
         loop {
+            let is_in_time =
+                Instant::now() < deadline || self.patience.as_ref().is_some_and(Patience::holds);
             match call() {
-                Err(ClientError::Transaction(error))
-                    if error.is_retriable() && Instant::now() < deadline => {}
+                Err(ClientError::Transaction(error)) if error.is_retriable() && is_in_time => {
+                    self.wait(&error.to_string());
+                }
                 result => return result.map_err(|error| self.failed(doing, error)),
             }
         }

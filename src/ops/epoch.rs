@@ -10,6 +10,8 @@ use crate::kafka::client::Brokers;
 use crate::kafka::group::Group;
 use crate::kafka::scan::Scan;
 use crate::kafka::topic::{OffsetRange, Topics};
+use crate::kafka::topic_names::{table_topic, table_transactional_id};
+use crate::kafka::transactions::Transactions;
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
@@ -168,6 +170,9 @@ pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::R
         require_no_members(&group, &log.group)?;
     }
     let next = next_epoch(request, &newest, &layout, &store, &log)?;
+    if store.embedded().is_none() {
+        fence_table_writers(&log.brokers, &topics, &newest)?;
+    }
     if !store.add_epoch(&next).await? {
         let problem = "another instance has just made a new epoch".to_owned();
         return Err(PreconditionFailed(problem).into());
@@ -180,6 +185,18 @@ pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::R
         None => group.set(topic, &next.start_offsets)?,
     }
     Ok(next)
+}
+
+/// Keeps instances that are frozen from writing the table topic once they wake up: devices may get
+/// owners with other transactional ids.
+fn fence_table_writers(brokers: &Brokers, topics: &Topics, newest: &Epoch) -> anyhow::Result<()> {
+    let table = table_topic(&newest.topic);
+    if topics.partitions(&table)?.is_some() {
+        for partition in 0..newest.partitions {
+            Transactions::init(brokers, &table_transactional_id(&table, partition))?;
+        }
+    }
+    Ok(())
 }
 
 /// The epoch that follows `newest`.

@@ -10,8 +10,9 @@ use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, ConsumerConfig};
 use crate::kafka::journal::OutputTopics;
+use crate::kafka::table::TableTopic;
 use crate::kafka::topic::{StartFrom, Topics};
-use crate::kafka::topic_names::{dlq_topic, feed_topic};
+use crate::kafka::topic_names::{dlq_topic, feed_topic, table_topic};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
@@ -63,6 +64,8 @@ pub struct RunRequest {
     pub create_schema: bool,
     /// Write the change feed of a store on servers.
     pub has_feed: bool,
+    /// Number of partitions of the table topic; `None` if it is not written.
+    pub table_partitions: Option<i32>,
     /// Time limit for flushing a revoked partition.
     pub revoke_timeout: Duration,
     /// Time limit for flushing on shutdown.
@@ -196,8 +199,14 @@ impl Daemon<'_> {
         let names: Vec<_> = feed.iter().chain([&letters]).cloned().collect();
         let log = self.check_log(&store, &names).await?;
         let (outputs, input) = ((feed, Some(letters)), request.topic.clone());
-        let outputs =
+        let mut outputs =
             OutputTopics::new(&request.brokers, on_waiting, &log.topics, input, outputs).await?;
+        if let Some(partitions) = request.table_partitions {
+            let (name, newest) = (table_topic(&request.topic), log.epochs.last());
+            let division = newest.expect("one was made").division();
+            let table = TableTopic { name, partitions, division, max_bytes: outputs.event_bytes };
+            outputs.write_table(table, &log.topics).await?;
+        }
         Ok((store, outputs, log))
     }
 
@@ -227,6 +236,10 @@ impl Daemon<'_> {
         let topics = Arc::new(Topics::new(&request.brokers)?);
         let layout = preflight::inspect(&topics, &request.topic).await?;
         preflight::outputs(&topics, outputs, layout.partitions, request.create_topics).await?;
+        if let Some(partitions) = request.table_partitions {
+            let name = table_topic(&request.topic);
+            preflight::table(&topics, &name, partitions, request.create_topics).await?;
+        }
         let epoch_request = preflight::EpochRequest {
             location: &request.store,
             topic: &request.topic,

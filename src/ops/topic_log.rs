@@ -235,6 +235,7 @@ impl TopicLog {
             input,
             feed,
             letters: None,
+            table: None,
             event_bytes,
             letter_limit,
         }))

@@ -249,6 +249,18 @@ settings! {
         help: "Do not write the change feed TOPIC.trips",
     }
 
+    /// Writes the table topic.
+    table_topic: bool {
+        key: "table_topic", default: "false", syntax: FLAG, flags: [Feed],
+        help: "Write the trips of a keyspace to the compacted topic TOPIC.trips.table, for sinks",
+    }
+
+    /// Number of partitions of the table topic.
+    table_partitions: u64 {
+        key: "table_partitions", default: "8", syntax: COUNT, flags: [Feed],
+        help: "Partitions of the table topic; never changes once it is created",
+    }
+
     /// Time limit for flushing a revoked partition, ms.
     revoke_timeout_ms: i64 {
         key: "revoke_timeout", default: "20s", syntax: DURATION, flags: [Drain],

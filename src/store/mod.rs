@@ -299,8 +299,19 @@ pub trait Journal: Send + Sync {
     /// trips, changes, dead letters, position, parts, each durable before the next.
     fn commit(&self, flush: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The position up to which the log was read.
+    /// The position up to which the log was read. Read before any trip: where several instances
+    /// share the log, this also ends what an earlier owner of the partition may still write.
     fn position(&self) -> impl Future<Output = Result<Position, StoreError>> + Send;
+
+    /// Announces that the trips of a device that end before a time are about to be erased.
+    /// Everything before it is staged.
+    fn announce_erasure(
+        &self,
+        _device_id: &str,
+        _before_ms: DeviceTime,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
 }
 
 /// Stores the epochs of a topic.

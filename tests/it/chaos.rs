@@ -46,6 +46,8 @@ struct Site {
     topic: Topic,
     feed: Topic,
     letters: Topic,
+    /// The table topic of every other seed.
+    table: Option<Topic>,
     keyspace: Keyspace,
     folder: Folder,
     /// In arrival order.
@@ -64,7 +66,12 @@ impl Site {
             Topic::on(topic.brokers.clone(), name, PARTITIONS, &[])
         };
         let (feed, letters) = (companion("trips"), companion("dlq"));
-        Self::on([topic, feed, letters], size, seed)
+        let table = seed.is_multiple_of(2).then(|| {
+            let name = format!("{}.trips.table", topic.name);
+            let options = [("cleanup.policy", "compact")];
+            Topic::on(topic.brokers.clone(), name, PARTITIONS, &options)
+        });
+        Some(Self { table, ..Self::on([topic, feed, letters], size, seed)? })
     }
 
     /// The same on topics of the test's own: input, feed and dead letters.
@@ -74,7 +81,8 @@ impl Site {
         let lines = log::mixed(&folder, &topic, size, seed);
         let producer = topic.producer();
         let watch = ClientConfig::new().set("bootstrap.servers", &topic.brokers).create().unwrap();
-        Some(Self { topic, feed, letters, keyspace, folder, lines, producer, watch })
+        let table = None;
+        Some(Self { topic, feed, letters, table, keyspace, folder, lines, producer, watch })
     }
 
     fn send(&self, lines: &[ProducerRecord]) {
@@ -83,7 +91,11 @@ impl Site {
 
     /// The command of an instance; its group is named after the topic.
     fn words(&self) -> String {
-        self.words_of(&self.keyspace, &self.topic.name)
+        let words = self.words_of(&self.keyspace, &self.topic.name);
+        match &self.table {
+            Some(_) => format!("{words} --table-topic --table-partitions {PARTITIONS}"),
+            None => words,
+        }
     }
 
     fn words_of(&self, keyspace: &Keyspace, group: &str) -> String {
@@ -136,7 +148,7 @@ impl Site {
     }
 
     fn remove(self) {
-        for topic in [&self.topic, &self.feed, &self.letters] {
+        for topic in [&self.topic, &self.feed, &self.letters].into_iter().chain(&self.table) {
             topic.remove();
         }
     }

@@ -31,6 +31,7 @@ mod process;
 mod reader;
 mod schedule;
 mod store;
+mod table;
 pub mod truth;
 mod world;
 
@@ -43,7 +44,7 @@ use world::EventCounts;
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 99] = [
+const OCCURS: [&str; 103] = [
     "answers from memory",
     "answers of a former owner",
     "answers that include what was read",
@@ -141,6 +142,10 @@ const OCCURS: [&str; 99] = [
     "static members fenced",
     "synchronous commits that fail",
     "synchronous commits whose answer is lost",
+    "tombstones",
+    "transactions that are aborted",
+    "transactions that are fenced",
+    "workers that start again",
     "trips of a device in memory that the store answers",
     "writes that time out and take effect",
 ];

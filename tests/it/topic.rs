@@ -13,6 +13,7 @@ mod poisoned;
 mod records;
 mod schemas;
 mod stopped;
+pub mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 
 pub mod client;
 mod commits;
+mod partition_state;
 pub mod poller;
 mod positions;
 pub mod rebalance;

@@ -115,6 +115,7 @@ impl<C: RecordClient> Poller<C> {
         }
         self.poll_records()?;
         self.context().fault()?;
+        self.restart_workers();
         self.send_batches();
         self.commit();
         if let Some(error) = self.brokers_lost() {
@@ -238,6 +239,18 @@ impl<C: RecordClient> Poller<C> {
             held.send_ready(client);
             held.resume(client);
             held.close_at_end(client);
+        }
+    }
+
+    /// Replaces workers that another instance has fenced although their partitions are held.
+    fn restart_workers(&self) {
+        let client = self.client.group();
+        for (partition, offset) in self.context().to_restart() {
+            match client.seek(partition, offset) {
+                Ok(()) => self.context().restart(client, partition, offset),
+                // Tried again with the next step.
+                Err(error) => self.warn(format!("partition {partition}: {error}")),
+            }
         }
     }
 

@@ -11,123 +11,21 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, ConsumerContext};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::client::GroupClient;
 use super::commits::Commits;
+use super::partition_state::PartitionState;
 use super::statistics::{self, PartitionStats};
 use super::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, MAX_QUEUED_BATCHES,
-    OnConsumerEvent, RESUME_CAPACITY, positions,
+    OnConsumerEvent, positions,
 };
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use crate::kafka::raw_batch::RawBatch;
 use crate::kafka::{KafkaError, client_error};
 use crate::telemetry::{self, OffsetStorage, PartitionGauge};
-
-/// State of an assigned partition.
-pub(super) struct PartitionState {
-    partition: i32,
-    handle: Arc<PartitionHandle>,
-    /// `None` once no more batches are sent.
-    sender: Option<mpsc::Sender<RawBatch>>,
-    /// Incomplete batch of polled records.
-    pub(super) batch: RawBatch,
-    /// Offset after the last record of all earlier batches.
-    finished: i64,
-    /// Complete batches that are not sent yet.
-    ready: VecDeque<RawBatch>,
-    paused: bool,
-    /// End of the range to read: no record at or past it is read.
-    end_offset: i64,
-    /// Every record before `end_offset` was polled.
-    at_end: bool,
-    commits: Commits,
-    /// Metrics of the partition, removed on drop.
-    _gauge: Option<PartitionGauge>,
-}
-
-impl PartitionState {
-    /// Records that the brokers confirmed a commit.
-    fn mark_committed(&mut self, offset: i64) {
-        self.commits.mark_committed(offset);
-        self.handle.progress().committed(offset);
-    }
-
-    /// Whether everything that was sent to the worker is durable and committed.
-    fn is_complete(&self) -> bool {
-        self.handle.has_ended() == Some(WorkerExit::Drained)
-            && self.commits.is_committed(self.handle.acknowledged().get())
-    }
-
-    /// Offset after the last polled record.
-    fn next_offset(&self) -> i64 {
-        self.batch.next_offset().map_or(self.finished, |next| next.get())
-    }
-
-    /// Completes the current batch, if it is not empty.
-    pub(super) fn finish_batch(&mut self) {
-        let Some(next_offset) = self.batch.next_offset() else { return };
-        self.finished = next_offset.get();
-        self.ready.push_back(self.batch.finish());
-    }
-
-    /// Whether the record at an offset lies in the range to read. Notes when the range ends with
-    /// it.
-    pub(super) fn accepts(&mut self, offset: i64) -> bool {
-        self.at_end |= offset + 1 >= self.end_offset;
-        offset < self.end_offset
-    }
-
-    /// Whether the partition waits for a record from the brokers.
-    fn is_fetching(&self) -> bool {
-        self.sender.is_some() && !self.paused && !self.at_end
-    }
-
-    /// Closes the channel to the worker once it has received every batch.
-    pub(super) fn close_at_end(&mut self, client: &impl GroupClient) {
-        if self.at_end && self.ready.is_empty() && self.sender.take().is_some() {
-            self.pause(client);
-        }
-    }
-
-    /// Sends complete batches; pauses the partition if its channel is full.
-    pub(super) fn send_ready(&mut self, client: &impl GroupClient) {
-        let Some(sender) = &self.sender else { return };
-        while let Some(batch) = self.ready.pop_front() {
-            match sender.try_send(batch) {
-                Ok(()) => (),
-                Err(TrySendError::Full(batch)) => {
-                    self.ready.push_front(batch);
-                    break;
-                }
-                // The worker failed, and has reported why: the partition stops.
-                Err(TrySendError::Closed(_)) => {
-                    self.ready.clear();
-                    self.sender = None;
-                    self.pause(client);
-                    return;
-                }
-            }
-        }
-        if !self.ready.is_empty() {
-            self.pause(client);
-        }
-    }
-
-    fn pause(&mut self, client: &impl GroupClient) {
-        // If this fails, the next batch pauses it.
-        self.paused = self.paused || client.pause(&[self.partition]).is_ok();
-    }
-
-    pub(super) fn resume(&mut self, client: &impl GroupClient) {
-        let Some(sender) = &self.sender else { return };
-        if self.paused && self.ready.is_empty() && sender.capacity() >= RESUME_CAPACITY {
-            self.paused = client.resume(&[self.partition]).is_err();
-        }
-    }
-}
 
 /// State shared by the callbacks and the polling loop.
 #[derive(Default)]
@@ -231,6 +129,28 @@ impl RebalanceContext {
                 state.fault = Some(KafkaError::Broken);
             }
         }
+    }
+
+    /// The partitions whose workers ask to be replaced, each with the offset to continue at.
+    pub(super) fn to_restart(&self) -> Vec<(i32, i64)> {
+        let state = self.state();
+        let held = state.held.values().filter(|held| held.handle.is_to_restart());
+        held.map(|held| (held.partition, held.handle.acknowledged().get())).collect()
+    }
+
+    /// Replaces the worker of a partition, which the client has moved to an offset.
+    pub(super) fn restart(&self, client: &impl GroupClient, partition: i32, offset: i64) {
+        let Some(mut held) = self.state().held.remove(&partition) else { return };
+        (self.on_event)(ConsumerEvent::Warning(format!(
+            "partition {partition}: another instance began to write the table topic; starting \
+             again. If this repeats, two stores write one table topic: read their samples from \
+             topics of their own"
+        )));
+        held.handle.cancel();
+        held.unpause(client);
+        let end_offset = held.end_offset;
+        drop(held);
+        self.start_partitions(std::iter::once((partition, offset..end_offset)));
     }
 
     /// Registers the metrics of a partition for as long as it is assigned.

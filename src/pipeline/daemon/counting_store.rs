@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::PartitionStores;
 use crate::kafka::partition_handle::PartitionHandle;
+use crate::model::scalar::DeviceTime;
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{Flush, Journal, Position, StoreError, TripRow};
 
@@ -84,5 +85,13 @@ impl<J: Journal, R: RawRows> Journal for CountingJournal<J, R> {
 
     async fn position(&self) -> Result<Position, StoreError> {
         self.journal.position().await
+    }
+
+    async fn announce_erasure(
+        &self,
+        device_id: &str,
+        before_ms: DeviceTime,
+    ) -> Result<(), StoreError> {
+        self.journal.announce_erasure(device_id, before_ms).await
     }
 }

@@ -1,6 +1,9 @@
 //! Preflight checks: topic, epoch, start offsets.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{DaemonError, DaemonEvent, OnEvent};
 use crate::kafka::KafkaError;
@@ -20,6 +23,12 @@ use crate::store::{EpochStore, KeyStore, StoreError};
 /// How far a version may lie ahead of the clock, microseconds: CQL servers refuse later write
 /// timestamps.
 const MAX_AHEAD: i64 = 3 * 86_400_000_000;
+
+/// How long the brokers may take to learn of a topic that was created.
+const CREATION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Interval at which they are asked for it.
+const CREATION_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Layout of a topic that is suitable as a log.
 pub struct TopicLayout {
@@ -76,6 +85,35 @@ pub async fn outputs(
         return Err(KafkaError::NoOutputs { brokers, topics: missing, partitions }.into());
     }
     Ok(topics.create(&missing, partitions).await?)
+}
+
+/// Checks that the table topic exists, is compacted and has this number of partitions, or creates
+/// it.
+///
+/// # Errors
+/// It does not exist and `create` is not set, or it is not suitable.
+pub async fn table(
+    topics: &Arc<Topics>,
+    name: &str,
+    partitions: i32,
+    create: bool,
+) -> Result<(), DaemonError> {
+    outputs(topics, &[name.to_owned()], partitions, create).await?;
+    // A broker may know a topic that another one has just created only some time later.
+    let deadline = Instant::now() + CREATION_TIMEOUT;
+    let found = loop {
+        match query_brokers(topics, name, |topics, name| topics.needed(name)).await {
+            Err(KafkaError::NoTopic { .. }) if Instant::now() < deadline => {
+                tokio::time::sleep(CREATION_INTERVAL).await;
+            }
+            found => break found?,
+        }
+    };
+    if found != partitions {
+        let (topic, expected) = (name.to_owned(), partitions);
+        return Err(KafkaError::TablePartitions { topic, found, expected }.into());
+    }
+    Ok(topics.check_compaction(name).await?)
 }
 
 /// What the newest epoch of a store must match.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::kafka::partition_handle::PartitionHandle;
+use crate::model::scalar::DeviceTime;
 use crate::store::{Flush, Journal, Position, StoreError};
 use crate::telemetry::operation;
 
@@ -26,5 +27,14 @@ impl<J: Journal> Journal for TimedJournal<J> {
 
     async fn position(&self) -> Result<Position, StoreError> {
         operation("position", self.journal.position()).await
+    }
+
+    async fn announce_erasure(
+        &self,
+        device_id: &str,
+        before_ms: DeviceTime,
+    ) -> Result<(), StoreError> {
+        let announcing = self.journal.announce_erasure(device_id, before_ms);
+        operation("announce_erasure", announcing).await
     }
 }

@@ -39,7 +39,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     }
 
     /// Executes a forget. Each step is acknowledged before the next: earlier changes of the device,
-    /// the erasure, the event.
+    /// its announcement, the erasure, the event.
     async fn carry_out(&mut self, control: &Control) -> Result<(), StoreError> {
         let Control::Forget { offset, device_id, before_ms } = control;
         let forget =
@@ -51,6 +51,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         }
         let (trips, journal) = (self.trips, self.journal);
         self.while_answering(journal.stage(&before)).await?;
+        self.while_answering(journal.announce_erasure(device_id, *before_ms)).await?;
         self.known.add_forget(device_id);
         self.while_answering(trips.forget(device_id, &forget)).await?;
         // The store now contains the forget, even of a device that is not in memory.

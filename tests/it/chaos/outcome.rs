@@ -12,6 +12,7 @@ use tstar::internals::store::{Forget, TripStore};
 use super::Site;
 use super::check::{Erasure, Event, feed, texts};
 use super::expected::{Counts, Expected};
+use crate::topic::table;
 
 /// Checks that store, feed and dead letters are complete. Returns what the log has.
 pub fn is_whole(site: &Site) -> Counts {
@@ -22,6 +23,11 @@ pub fn is_whole(site: &Site) -> Counts {
     assert_eq!(site.dead_letters(), expected.letters);
 
     let exported = site.folder.text(&format!("export --path --store {}", site.keyspace.url));
+    if let Some(table) = &site.table {
+        let trips: Vec<Value> =
+            exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(table::holds(&site.topic, &table.name, &trips) > 0, "ids are retired or erased");
+    }
     let (events, erasures) = feed(site);
     erasures_are_announced(&expected, &erasures);
     let trip = |line: &str| {

@@ -149,6 +149,7 @@ fn of_two_at_a_time_the_first_fails() {
         topic: topic.name.clone(),
         partition: Some(2),
         record: ProducerRecord { value: value.into(), ..ProducerRecord::default() },
+        is_tombstone: false,
     };
     let mut first = Transactions::init(&brokers, &name).unwrap();
     first.send(&[record("a"), record("b")]).unwrap();

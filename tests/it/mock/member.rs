@@ -136,6 +136,7 @@ fn outputs(addresses: &str) -> OutputTopics {
         input: TOPIC.into(),
         feed: Some(FEED.into()),
         letters: Some(LETTERS.into()),
+        table: None,
         event_bytes: bytes,
         letter_limit: Limit { record: bytes, content: bytes },
     }

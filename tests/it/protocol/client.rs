@@ -223,8 +223,12 @@ impl GroupClient for SimClient {
         self.with(|_, client| client.paused.retain(|of| !partitions.contains(of)))
     }
 
-    fn seek(&self, _: i32, _: i64) -> KafkaResult<()> {
-        unreachable!("every batch can be unpacked")
+    fn seek(&self, partition: i32, offset: i64) -> KafkaResult<()> {
+        self.with(|_, client| {
+            if let Some(next) = client.fetch.get_mut(&partition) {
+                *next = offset;
+            }
+        })
     }
 
     fn commit(&self, offsets: &[(i32, i64)], mode: CommitMode) -> KafkaResult<()> {

@@ -127,10 +127,11 @@ fn rows_of_another_partition_stay_its_own_when_an_older_epoch_is_read_again() {
     let logs = vec![Draft::plain(first, vec![0, 1]), Draft::plain(second, vec![0, 0])];
     let schedule = Schedule::directed(logs);
     let guard = schedule.enter();
-    let before = schedule.start_with(PROMPT);
+    schedule.start_with(PROMPT);
     schedule.write_upto(0, 1);
     schedule.until_passed(0, 1);
-    lock(&schedule.world).epochs = 2;
+    schedule.begin_epoch();
+    let before = schedule.start_with(PROMPT);
     schedule.write_upto(1, 2);
     schedule.until_passed(1, 2);
     before.die(&schedule);

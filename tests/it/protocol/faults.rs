@@ -74,7 +74,9 @@ impl Schedule {
             }
             78..84 => self.lose_session(),
             84..87 => self.reset(),
-            87..96 => self.expire(),
+            87..94 => self.expire(),
+            // A former owner that has not learnt it begins to write the table topic, and dies.
+            94..96 => lock(&self.world).table.fence(),
             _ => {
                 let of = self.below(2);
                 lock(&self.world).is_down[of] = true;
@@ -163,6 +165,7 @@ impl Kind {
             is_lossy,
             from: Some(from),
             is_static: dice.percent(20),
+            has_table: dice.percent(50),
             is_hostile: dice.percent(30),
             is_fine: dice.percent(30),
             is_large: dice.below(1_000) < LARGE,

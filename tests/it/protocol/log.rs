@@ -96,6 +96,8 @@ pub struct Kind {
     pub from: Option<StartFrom>,
     /// Processes have static ids.
     pub is_static: bool,
+    /// Trips are written to a table topic.
+    pub has_table: bool,
     /// Some records cannot be used at all.
     pub is_hostile: bool,
     /// Times are not whole hours.

@@ -9,16 +9,20 @@ use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use serde::Deserialize;
 use tstar::internals::identity::AnyId;
+use tstar::internals::kafka::KafkaError;
+use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::journal::OutputTopics;
 use tstar::internals::kafka::letter_limit::Limit;
 use tstar::internals::kafka::producer::{
     Delivery, Producer, ProducerClient, ProducerRecord, RecordMetadata,
 };
+use tstar::internals::kafka::table::TableTopic;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::parse_time;
 
 use super::hostile::MAX_LETTER;
 use super::log::TOPIC;
+use super::table::SimTransactions;
 use super::world::{Append, Device, Place, Shared, lock};
 
 /// Name of the topic of the dead letters.
@@ -172,10 +176,21 @@ impl ProducerClient for Sender {
         Ok(poll_fn(move |_| match lock(&of).outcome(append) {
             Append::Waits => Poll::Pending,
             Append::Acknowledged => Poll::Ready(Ok(RecordMetadata { partition: 0, offset: None })),
-            Append::TimedOut => {
+            Append::TimedOut | Append::Fenced => {
                 Poll::Ready(Err(ClientError::MessageProduction(Code::MessageTimedOut)))
             }
         }))
+    }
+
+    type Transactions = SimTransactions;
+
+    async fn transactions(
+        &self,
+        _: &Brokers,
+        name: &str,
+        _: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Self::Transactions, KafkaError> {
+        Ok(SimTransactions::begin(&self.world, self.owner, name))
     }
 
     fn unbatched(&self) -> Result<Self, ClientError> {
@@ -187,7 +202,8 @@ impl ProducerClient for Sender {
 pub fn topics(
     world: &Shared,
     owner: usize,
-    brokers: &tstar::internals::kafka::client::Brokers,
+    brokers: &Brokers,
+    table: Option<TableTopic>,
 ) -> OutputTopics<Sender> {
     let sender = Sender { world: Arc::clone(world), owner };
     OutputTopics {
@@ -195,6 +211,7 @@ pub fn topics(
         input: TOPIC.to_owned(),
         feed: Some("samples.trips".to_owned()),
         letters: Some(LETTERS.to_owned()),
+        table,
         event_bytes: usize::MAX,
         letter_limit: Limit { record: MAX_LETTER, content: usize::MAX },
     }

@@ -19,6 +19,7 @@ use tstar::internals::kafka::consumer::{
 };
 use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::record::RecordReader;
+use tstar::internals::kafka::table::TableTopic;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{
@@ -33,6 +34,7 @@ use super::log::TOPIC;
 use super::outputs;
 use super::schedule::Schedule;
 use super::store::SimStore;
+use super::table;
 use super::world::{Dice, World, at_once, lock};
 use crate::nodes::{self, Connection};
 
@@ -55,6 +57,8 @@ pub struct Process {
     polling: RefCell<Option<Polling>>,
     workers: RefCell<Vec<Worker>>,
     options: Options,
+    /// The table topic, with the epoch that is the newest when it starts.
+    table: Option<TableTopic>,
     reader: RecordReader,
     budget: Arc<Budget>,
     /// It is to drain and end.
@@ -91,12 +95,12 @@ impl Process {
     /// Starts a process, which joins the group.
     pub fn start(schedule: &Schedule, this: &Weak<Schedule>, setup: Setup) -> Rc<Self> {
         let script = &schedule.scripts[0];
-        let id = {
+        let (id, newest) = {
             let mut world = lock(&schedule.world);
             world.clients.push(Some(Client { instance: setup.instance, ..Client::default() }));
             let id = world.clients.len() - 1;
             world.log(|| format!("{id} starts: {setup:?}"));
-            id
+            (id, script.epochs[world.epochs - 1].division())
         };
         let brokers = Brokers::new("simulated:9092", BTreeMap::new()).expect("no options");
         let plan = ConsumerConfig {
@@ -138,6 +142,7 @@ impl Process {
                 find_schema: find_none(),
                 live: Arc::default(),
             },
+            table: schedule.kind.has_table.then(|| table::topic(newest)),
             reader: schedule.reader.fork(),
             budget: Budget::new(setup.pace.memory),
             stops: Cell::new(false),
@@ -202,7 +207,8 @@ impl Process {
                 handle: Arc::clone(&of),
                 repairs_age: pace.repairs_age,
             };
-            let outputs = outputs::topics(&schedule.world, self.id, &self.options.plan.brokers);
+            let brokers = &self.options.plan.brokers;
+            let outputs = outputs::topics(&schedule.world, self.id, brokers, self.table.clone());
             let stores = ScyllaStores { owner, outputs: Arc::new(outputs) };
             let work = (self.reader.fork(), self.options.clone());
             let opened = stores.open(&handle);
@@ -321,6 +327,9 @@ fn happens(world: &mut World, id: usize, event: &ConsumerEvent) {
     world.log(|| format!("{id}: {event:?}"));
     match event {
         ConsumerEvent::Expired { partition, next, .. } => world.choose_start(*partition, *next),
+        ConsumerEvent::Warning(text) if text.contains("starting again") => {
+            world.see("workers that start again");
+        }
         ConsumerEvent::Revoked { late: true, .. } => world.see("revocations that come too late"),
         ConsumerEvent::Warning(text) if text.contains("do not keep offset") => {
             world.see("commits that are repeated");

@@ -15,6 +15,7 @@ use super::log::{CONTESTED, Kind, Record, Script};
 use super::memory::Memory;
 use super::process::{Process, Setup, random_pace};
 use super::reader::Reader;
+use super::table;
 use super::truth::{Skips, Truth, is_own};
 use super::world::{Dice, EventCounts, Homes, Shared, World, lock};
 
@@ -109,11 +110,7 @@ impl Schedule {
     ) -> Rc<Self> {
         let scripts: Vec<_> = scripts.into_iter().map(Arc::new).collect();
         let base = (Homes::new(), vec![0..0; scripts.len()]);
-        let mut world = World::new(dice, &scripts, is_verbose);
-        if scripts.len() == 1 {
-            // Each partition reads its epochs in sequence.
-            world.epochs = scripts[0].starts.len();
-        }
+        let world = World::new(dice, &scripts, is_verbose);
         scripts.iter().filter(|_| is_verbose).for_each(|script| print(script));
         let clock = Builder::new_current_thread().enable_time().start_paused(true).build();
         Rc::new_cyclic(|this| Self {
@@ -138,6 +135,7 @@ impl Schedule {
         for (is_so, what) in [
             (self.kind.epochs, "schedules of two epochs"),
             (self.kind.is_fine, "schedules of times within an hour"),
+            (self.kind.has_table, "schedules with a table topic"),
             (self.kind.is_large, "schedules of many records"),
             (self.scripts.len() == 4, "schedules of four partitions"),
         ] {
@@ -253,20 +251,35 @@ impl Schedule {
     /// Producers write some records. The next epoch begins once everything before it is committed,
     /// in each partition.
     fn write(&self) {
-        let world = &mut *lock(&self.world);
-        let lanes = 0..self.scripts.len();
-        if world.epochs < self.scripts[0].starts.len()
-            && lanes.clone().all(|of| world.passed(of) >= self.scripts[of].starts[world.epochs])
-        {
-            world.epochs += 1;
-            world.log(|| format!("epoch {} begins", world.epochs));
+        let is_new = {
+            let world = &*lock(&self.world);
+            let mut lanes = 0..self.scripts.len();
+            world.epochs < self.scripts[0].starts.len()
+                && lanes.all(|of| world.passed(of) >= self.scripts[of].starts[world.epochs])
+        };
+        if is_new {
+            self.begin_epoch();
+            self.start();
         }
-        for of in lanes {
+        let world = &mut *lock(&self.world);
+        for of in 0..self.scripts.len() {
             let most = if world.is_calm { usize::MAX } else { world.dice.below(5) };
             let upto = self.scripts[of].upto(world.epochs);
             let lane = &mut world.lanes[of];
             lane.written = lane.written.saturating_add(most).min(upto).max(lane.written);
         }
+    }
+
+    /// An operator begins an epoch. No process may run; those that are frozen are not noticed.
+    pub fn begin_epoch(&self) {
+        let running = self.processes.borrow().clone();
+        running.iter().filter(|it| !it.is_frozen.get()).for_each(|it| it.die(self));
+        let world = &mut *lock(&self.world);
+        let members: Vec<u64> = world.group.members.keys().copied().collect();
+        members.into_iter().for_each(|member| world.group.remove(member));
+        world.table.fence();
+        world.epochs += 1;
+        world.log(|| format!("epoch {} begins", world.epochs));
     }
 
     /// The reader continues.
@@ -365,6 +378,9 @@ impl Schedule {
         world.deliver(usize::MAX);
         (0..self.scripts.len()).for_each(|lane| checks::commit(&mut world, &truth, lane));
         checks::end(&mut world, &truth);
+        if self.kind.has_table {
+            table::check(&mut world, &truth);
+        }
         self.count(&mut world, &truth);
         for (what, times) in &world.seen {
             *seen.entry(what).or_insert(0) += times;

@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use scylla::serialize::row::SerializeRow;
 use tstar::internals::kafka::producer::ProducerRecord;
+use tstar::internals::kafka::transactions::TransactionRecord;
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{Forget, Order, TripRow, TripStore};
@@ -16,6 +17,7 @@ use tstar::internals::store::{Forget, Order, TripRow, TripStore};
 use super::broker::{Client, Group, Lane};
 use super::log::{Script, name};
 use super::outputs::{self, Event, Letter};
+use super::table::Table;
 use crate::nodes::{self, Connection, Nodes, PAIRS, SharedNodes};
 pub use crate::support::Dice;
 
@@ -37,7 +39,27 @@ pub fn lock(world: &Shared) -> MutexGuard<'_, World> {
 /// A message under way to a broker.
 enum Message {
     Append { owner: usize, append: usize, is_letter: bool, record: Arc<ProducerRecord> },
+    Transaction(Transaction),
     Commit(Commit),
+}
+
+/// The end of a transaction, with its records.
+struct Transaction {
+    owner: usize,
+    append: usize,
+    producer: (String, u64),
+    records: Arc<[TransactionRecord]>,
+}
+
+impl Message {
+    /// The process that sent it, and the append whose outcome it decides, if any.
+    fn sender(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::Append { owner, append, .. }
+            | Self::Transaction(Transaction { owner, append, .. }) => (*owner, Some(*append)),
+            Self::Commit(commit) => (commit.owner, None),
+        }
+    }
 }
 
 /// An asynchronous commit.
@@ -54,6 +76,8 @@ pub enum Append {
     Waits,
     Acknowledged,
     TimedOut,
+    /// Another producer has the transactional id.
+    Fenced,
 }
 
 /// Number of occurrences of each kind of event.
@@ -72,6 +96,7 @@ pub struct World {
     by_pair: [ScyllaStore<Connection>; 3],
     pub feed: Vec<Event>,
     pub letters: Vec<Letter>,
+    pub table: Table,
     pub scripts: Vec<Arc<Script>>,
     pub lanes: Vec<Lane>,
     pub group: Group,
@@ -118,6 +143,7 @@ impl World {
             appends: Vec::new(),
             feed: Vec::new(),
             letters: Vec::new(),
+            table: Table::default(),
             lanes: scripts.iter().map(lane).collect(),
             scripts: scripts.to_vec(),
             group: Group { is_cooperative: dice.percent(70), ..Group::default() },
@@ -204,13 +230,9 @@ impl World {
 
     /// Whether an owner waits for an append.
     fn is_appending(&self, owner: usize) -> bool {
-        let of_owner = |sent: &Message| match sent {
-            Message::Append { owner: of, append, .. } => {
-                *of == owner && self.appends[*append] == Append::Waits
-            }
-            Message::Commit(_) => false,
-        };
-        self.wire.iter().any(of_owner)
+        let waits = |append: usize| self.appends[append] == Append::Waits;
+        let mut sent = self.wire.iter().map(Message::sender);
+        sent.any(|(of, append)| of == owner && append.is_some_and(waits))
     }
 
     /// Delivers this number of random messages.
@@ -239,8 +261,46 @@ impl World {
                         self.feed.push(Event::parse(&record));
                     }
                 }
+                Message::Transaction(transaction) => self.transaction_arrives(&transaction),
                 Message::Commit(commit) => self.commit_arrives(&commit),
             }
+        }
+    }
+
+    /// Sends the end of a transaction. `None`: the brokers do not answer, or abort it.
+    pub fn send_transaction(
+        &mut self,
+        owner: usize,
+        producer: &(String, u64),
+        records: &Arc<[TransactionRecord]>,
+    ) -> Option<usize> {
+        if self.is_down[0] || self.fails(30) {
+            self.see("transactions that are aborted");
+            return None;
+        }
+        let append = self.appends.len();
+        let times_out = self.fails(30);
+        self.appends.push(if times_out { Append::TimedOut } else { Append::Waits });
+        self.log(|| format!("  {owner} sends transaction {append} of {producer:?}"));
+        let (producer, records) = (producer.clone(), Arc::clone(records));
+        self.wire.push(Message::Transaction(Transaction { owner, append, producer, records }));
+        Some(append)
+    }
+
+    /// A transaction takes effect, unless its producer is fenced.
+    fn transaction_arrives(&mut self, transaction: &Transaction) {
+        let Transaction { append, producer, records, .. } = transaction;
+        let is_current = self.table.is_current(producer);
+        self.log(|| format!("  transaction {append} is committed: {is_current}"));
+        if is_current {
+            let tombstones = self.table.commit(records);
+            self.see_many("tombstones", tombstones);
+        } else {
+            self.see("transactions that are fenced");
+        }
+        if self.appends[*append] == Append::Waits {
+            let outcome = if is_current { Append::Acknowledged } else { Append::Fenced };
+            self.appends[*append] = outcome;
         }
     }
 
@@ -365,11 +425,7 @@ impl World {
         }
         self.clients[owner] = None;
         let dice = &mut self.dice;
-        self.wire.retain(|sent| {
-            let (Message::Append { owner: of, .. } | Message::Commit(Commit { owner: of, .. })) =
-                sent;
-            *of != owner || dice.percent(keep)
-        });
+        self.wire.retain(|sent| sent.sender().0 != owner || dice.percent(keep));
         self.nodes().die(owner, keep);
     }
 

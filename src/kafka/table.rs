@@ -1,0 +1,283 @@
+//! The table topic: the current form of each trip by its id, for consumers that keep a table. A
+//! retired or erased id has no value. For each key, the last record is right.
+//!
+//! Consumers go by the order of records, so an instance that has lost a partition must not write
+//! what is older. Each input partition has a transactional id; its owner begins to use it before it
+//! loads trips, which fences the owner before it. So whatever a writer loads includes all that was
+//! written before, since the store gets a trip first, and what it may find beyond its position is
+//! written again. A writer that is fenced, and still has the partition, starts again in this order.
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use super::KafkaError;
+use super::client::Brokers;
+use super::partition_handle::PartitionHandle;
+use super::producer::{Producer, ProducerClient, ProducerRecord, size};
+use super::topic_names::table_transactional_id;
+use super::transactions::{Patience, TransactionRecord, Transactions};
+use crate::model::epoch::Division;
+use crate::model::partitioner::Partitioner;
+use crate::model::scalar::DeviceTime;
+use crate::store::{Flush, StoreError, TripRow};
+use crate::views::{connect_json, text_id};
+
+/// How long a fenced writer waits to learn that its partition has another owner.
+const FENCED_DELAY: Duration = Duration::from_secs(5);
+
+/// The table topic of a log.
+#[derive(Clone, Debug)]
+pub struct TableTopic {
+    /// Name of the topic.
+    pub name: String,
+    /// Number of its partitions. Never changes: an id that moves would keep its old value.
+    pub partitions: i32,
+    /// The newest epoch of the log.
+    pub division: Division,
+    /// Maximum size of a record, bytes.
+    pub max_bytes: usize,
+}
+
+/// Sends records in transactions under one transactional id. Tests replace it.
+pub trait TransactionClient: Send + Sync {
+    /// Sends records, all or none; waits for brokers without limit.
+    ///
+    /// # Errors
+    /// Another producer has fenced this one, or a record is refused.
+    fn send(
+        &self,
+        records: Arc<[TransactionRecord]>,
+    ) -> impl Future<Output = Result<(), KafkaError>> + Send;
+}
+
+/// The client of Kafka. Its calls block, on threads for that.
+pub struct KafkaTransactions {
+    transactions: Arc<Mutex<Transactions>>,
+    _gives_up: GiveUp,
+}
+
+/// Set once it is dropped, so that no thread waits for brokers any more.
+#[derive(Default)]
+struct GiveUp(Arc<AtomicBool>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl KafkaTransactions {
+    /// Begins to use a transactional id, and fences whoever did before. Waits for brokers without
+    /// limit.
+    ///
+    /// # Errors
+    /// The brokers refuse.
+    pub async fn begin(
+        brokers: &Brokers,
+        name: &str,
+        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Self, KafkaError> {
+        let gives_up = GiveUp::default();
+        let patience = Some(Patience { on_waiting, gives_up: Arc::clone(&gives_up.0) });
+        let (brokers, name) = (brokers.clone(), name.to_owned());
+        let transactions = blocking(move || Transactions::init_with(&brokers, &name, patience));
+        Ok(Self { transactions: Arc::new(transactions.await?.into()), _gives_up: gives_up })
+    }
+}
+
+impl TransactionClient for KafkaTransactions {
+    async fn send(&self, records: Arc<[TransactionRecord]>) -> Result<(), KafkaError> {
+        let transactions = Arc::clone(&self.transactions);
+        blocking(move || transactions.lock().expect("no holder panics").send(&records)).await
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, KafkaError> + Send + 'static,
+) -> Result<T, KafkaError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(KafkaError::Broken))
+}
+
+/// Writes the trips of one input partition to the table topic.
+pub(super) struct TableWriter<C: ProducerClient> {
+    handle: Arc<PartitionHandle>,
+    transactions: OnceCell<C::Transactions>,
+}
+
+impl<C: ProducerClient> TableWriter<C> {
+    /// The writer of an assigned partition.
+    pub(super) fn new(handle: Arc<PartitionHandle>) -> Self {
+        Self { handle, transactions: OnceCell::new() }
+    }
+
+    /// Begins to write, and fences the former owner of the partition.
+    pub(super) async fn begin(
+        &self,
+        topic: &TableTopic,
+        producer: &Producer<C>,
+    ) -> Result<(), StoreError> {
+        let name = table_transactional_id(&topic.name, self.handle.partition());
+        let begun = self.transactions.get_or_try_init(|| producer.transactions(&name)).await;
+        begun.map(drop).map_err(|error| failed(topic, error))
+    }
+
+    /// Sends the trips that a flush changed, and no value for the ids that this retires.
+    pub(super) async fn send_changes(
+        &self,
+        topic: &TableTopic,
+        flush: &Flush,
+    ) -> Result<(), StoreError> {
+        let mut records = Vec::new();
+        for change in &flush.changes {
+            let row = &flush.trips[change.row];
+            if topic.is_written_by(self.handle.partition(), row) {
+                records.push(topic.trip(row)?);
+                for t_star_ms in &change.retired {
+                    records.push(topic.tombstone(&row.device_id, *t_star_ms)?);
+                }
+            }
+        }
+        self.send(topic, records).await
+    }
+
+    /// Sends no value for every id that erased trips ever had.
+    pub(super) async fn send_erased(
+        &self,
+        topic: &TableTopic,
+        erased: &[TripRow],
+    ) -> Result<(), StoreError> {
+        let mut records = Vec::new();
+        for row in erased {
+            for t_star_ms in [&row.t_star_ms].into_iter().chain(row.absorbed.keys()) {
+                records.push(topic.tombstone(&row.device_id, *t_star_ms)?);
+            }
+        }
+        self.send(topic, records).await
+    }
+
+    async fn send(
+        &self,
+        topic: &TableTopic,
+        records: Vec<TransactionRecord>,
+    ) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let transactions = self.transactions.get().expect("the position was read before");
+        match transactions.send(records.into()).await {
+            Err(KafkaError::Fenced { name }) => {
+                // Another instance has the partition, and this one is about to learn it. Or that
+                // one is a former owner that has not learnt it.
+                let cancelled = self.handle.cancelled();
+                if tokio::time::timeout(FENCED_DELAY, cancelled).await.is_err() {
+                    self.handle.restart();
+                    self.handle.cancelled().await;
+                }
+                Err(failed(topic, KafkaError::Fenced { name }))
+            }
+            sent => sent.map_err(|error| failed(topic, error)),
+        }
+    }
+}
+
+fn failed(topic: &TableTopic, error: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
+    let (location, doing) = (topic.name.clone(), "writing the table topic");
+    StoreError::Failed { location, doing, source: error.into() }
+}
+
+impl TableTopic {
+    /// Whether the owner of an input partition writes the trip of a row: only one owner at a time
+    /// does. Another one may have it while it reads an older epoch again, which is acknowledged,
+    /// table included, before the next one begins.
+    fn is_written_by(&self, partition: i32, row: &TripRow) -> bool {
+        match self.division.computed(&row.device_id) {
+            Some(home) => home == partition,
+            None => row.partition == partition && self.division.holds(row.version),
+        }
+    }
+
+    fn trip(&self, row: &TripRow) -> Result<TransactionRecord, StoreError> {
+        let mut record = self.tombstone(&row.device_id, row.t_star_ms)?;
+        let max_bytes = self.max_bytes.saturating_sub(size(&record.record));
+        let value = connect_json(row, max_bytes).map_err(|error| failed(self, error))?;
+        (record.record.value, record.is_tombstone) = (value.into_bytes(), false);
+        Ok(record)
+    }
+
+    fn tombstone(
+        &self,
+        device_id: &str,
+        t_star_ms: DeviceTime,
+    ) -> Result<TransactionRecord, StoreError> {
+        let id = text_id(device_id, t_star_ms).map_err(|error| failed(self, error))?;
+        let partition = Partitioner::Murmur2.partition(device_id.as_bytes(), self.partitions);
+        let record = ProducerRecord { key: Some(id.into_bytes()), ..ProducerRecord::default() };
+        Ok(TransactionRecord { topic: self.name.clone(), partition, record, is_tombstone: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::epoch::Epoch;
+    use crate::model::rules::Rules;
+    use crate::model::scalar::Version;
+    use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+
+    fn topic(partitioner: Partitioner) -> TableTopic {
+        let epoch = Epoch {
+            epoch: 2,
+            topic: "samples".into(),
+            partitions: 6,
+            start_offsets: (0..6).map(|partition| (partition, 0)).collect(),
+            base: Version(1000),
+            rules: Rules::default(),
+            partitioner: Some(partitioner),
+        };
+        let (name, division) = ("samples.trips.table".into(), epoch.division());
+        TableTopic { name, partitions: 4, division, max_bytes: 10_000 }
+    }
+
+    fn row(partition: i32, version: i64) -> TripRow {
+        let (mut timeline, sample) = (Timeline::default(), RawSample::default());
+        let sample = Sample::quantised(&sample).unwrap();
+        timeline.absorb(&Limits::default(), Version(version), sample, None);
+        let trip = timeline.trips().next().unwrap();
+        TripRow { partition, ..TripRow::from_trip("21", trip, LegFilter::default()) }
+    }
+
+    #[test]
+    fn a_trip_has_one_writer() {
+        // The partition of a key among six, as Kafka's client for Java computes it.
+        let (computed, home) = (topic(Partitioner::Murmur2), 0);
+        assert_eq!(computed.division.computed("21"), Some(home));
+        let writers = |table: &TableTopic, row: &TripRow| -> Vec<i32> {
+            (0..6).filter(|partition| table.is_written_by(*partition, row)).collect()
+        };
+        // Where the device is at home counts, not who wrote the row.
+        assert_eq!(writers(&computed, &row(1, 2000)), [home]);
+        assert_eq!(writers(&computed, &row(home, 2)), [home]);
+        let claimed = topic(Partitioner::None);
+        assert_eq!(writers(&claimed, &row(1, 2000)), [1]);
+        // Everything of an earlier epoch is acknowledged before the next one begins.
+        assert_eq!(writers(&claimed, &row(1, 998)), [] as [i32; 0]);
+    }
+
+    #[test]
+    fn a_device_has_one_partition_whatever_the_keys_of_its_trips() {
+        let table = topic(Partitioner::None);
+        let (trip, gone) =
+            (table.trip(&row(1, 2000)).unwrap(), table.tombstone("21", DeviceTime(7)));
+        let gone = gone.unwrap();
+        assert_eq!(trip.partition, Partitioner::Murmur2.partition(b"21", 4));
+        assert_eq!(gone.partition, trip.partition);
+        assert_ne!(gone.record.key, trip.record.key);
+        assert_eq!((gone.is_tombstone, trip.is_tombstone), (true, false));
+        assert!(size(&trip.record) <= table.max_bytes);
+    }
+}
