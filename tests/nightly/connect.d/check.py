@@ -1,4 +1,5 @@
-"""check.py FOLDER DEVICE KILLS FREEZES: compares the table in PostgreSQL, the table topic and `tstar export`.
+"""check.py FOLDER PARTITIONS DEVICE KILLS FREEZES: compares two tables in PostgreSQL, one of them filled after
+compaction, and the table topic, which has PARTITIONS, with `tstar export`.
 
 DEVICE was erased. Prints counts, and exits with 1 if anything differs, or if the run did not contain what it is
 about: killed and frozen writers, retired ids, tombstones.
@@ -98,54 +99,78 @@ def differing(name, one, other):
     return len(different) + len(one.keys() ^ other.keys())
 
 
-def from_topic(folder, columns, device):
-    """What the last record of each key says, and what was counted on the way."""
-    last, partitions, schemas = {}, {}, []
-    count = {"records": 0, "tombstones": 0, "of the erased device": 0}
-    for partition, key, record in records(folder / "table.tsv"):
+def murmur2(data):
+    """The hash by which Java clients choose the partition of a key."""
+    mask, factor = 0xFFFFFFFF, 0x5BD1E995
+    value = 0x9747B28C ^ len(data)
+    whole = len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * factor & mask
+        word = (word ^ word >> 24) * factor & mask
+        value = value * factor & mask ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * factor & mask
+    value = (value ^ value >> 13) * factor & mask
+    return value ^ value >> 15
+
+
+def device_of(key):
+    return key.rsplit("~", 1)[0]
+
+
+def from_topic(file, columns, partitions, device):
+    """The table that a dump of the topic amounts to, all its keys, and what was counted."""
+    last, schemas = {}, []
+    count = {"records": 0, "nulls": 0, "records of the erased device": 0}
+    for partition, key, record in records(file):
         count["records"] += 1
-        owner = key.rsplit("~", 1)[0]
-        expect(partitions.setdefault(owner, partition) == partition, f"{owner} is in two partitions")
-        if record is None:
-            count["tombstones"] += 1
-        else:
-            count["of the erased device"] += owner == device
-            expect(record["payload"]["id"] == key, f"the key of {key} is not its id")
-            if record["schema"] not in schemas:
-                schemas.append(record["schema"])
-                check_schema(record["schema"], columns)
+        home = (murmur2(device_of(key).encode()) & 0x7FFFFFFF) % partitions
+        expect(partition == home, f"{key} is in partition {partition}, not {home}")
         last[key] = record and record["payload"]
-    return {key: row for key, row in last.items() if row is not None}, last, count
+        if record is None:
+            count["nulls"] += 1
+            continue
+        count["records of the erased device"] += device_of(key) == device
+        expect(record["payload"]["id"] == key, f"the key of {key} is not its id")
+        if record["schema"] not in schemas:
+            schemas.append(record["schema"])
+            check_schema(record["schema"], columns)
+    return {key: row for key, row in last.items() if row is not None}, set(last), count
 
 
-def main(folder, device, kills, freezes):
-    folder = pathlib.Path(folder)
+def main(folder, partitions, device, kills, freezes):
+    folder, partitions = pathlib.Path(folder), int(partitions)
     export, columns = exported(folder / "export.csv")
-    table, table_columns = rows(folder / "postgres.csv", lambda _, text: text == r"\N")
-    expect(table_columns == columns, f"columns {table_columns}, not {columns}")
     for column in columns:
         expect(any(row[column] not in [None, ""] for row in export.values()), f"{column} is never set")
-    topic, last, count = from_topic(folder, columns, device)
-    count["rows"] = len(export)
-    count["rows that differ"] = differing("PostgreSQL", export, table)
-    count["keys that differ"] = differing("topic", export, topic)
+    topic, keys, count = from_topic(folder / "committed.tsv", columns, partitions, device)
+    after, _, compacted = from_topic(folder / "table.tsv", columns, partitions, device)
+    written = sum(1 for _ in records(folder / "uncommitted.tsv"))
     retired = {at for row in export.values() for at in row["absorbed"].split()}
-    count["retired ids"] = len(retired)
-    expect(not retired & table.keys(), f"retired and in PostgreSQL: {retired & table.keys()}")
-    erased = [key for key in last if key.rsplit("~", 1)[0] == device]
-    expect(all(last[key] is None for key in erased), f"{device} is left in the topic")
-    expect(all(row["device_id"] != device for row in table.values()), f"{device} is in PostgreSQL")
-    count["aborted records"] = sum(1 for _ in records(folder / "uncommitted.tsv")) - count["records"]
-    happened = {"rows", "records", "tombstones", "retired ids", "of the erased device"}
-    for what in happened:
-        expect(count[what] > 0, f"{what}: none")
-    expect(int(kills) > 0 and int(freezes) > 0, "no writer was killed and frozen")
+    gone = retired | {key for key in keys if device_of(key) == device}
+    count |= {
+        "aborted records": written - count["records"],
+        "retired ids": len(retired),
+        "rows": len(export),
+    }
     for what, number in count.items():
         print(f"{what}: {number}")
-    print(f"writers killed: {kills}; frozen over a hand-over: {freezes}")
+        expect(number > 0, f"{what}: none")
+    expect(int(kills) > 0 and int(freezes) > 0, "no writer was killed and frozen")
+    print(f"records after the replay and compaction: {compacted['records']}")
+    tables = {"the topic": topic, "the topic after compaction": after}
+    for database in ["fleet", "late"]:
+        file = folder / f"postgres-{database}.csv"
+        tables[f"PostgreSQL, {database}"], shown = rows(file, lambda _, text: text == r"\N")
+        expect(shown == columns, f"{database}: columns {shown}, not {columns}")
+    for name, table in tables.items():
+        expect(not gone & table.keys(), f"{name} has retired or erased ids: {gone & table.keys()}")
+        expect(all(row["device_id"] != device for row in table.values()), f"{name} has {device}")
+        print(f"rows that differ, {name}: {differing(name, export, table)}")
+    print(f"writers killed: {kills}; frozen within a transaction: {freezes}")
     for fault in faults[:40]:
         print(f"check.py: {fault}", file=sys.stderr)
-    print("PostgreSQL equals the export" if not faults else f"{len(faults)} faults")
+    print("everything equals the export" if not faults else f"{len(faults)} faults")
     sys.exit(1 if faults else 0)
 
 

@@ -1,5 +1,5 @@
 # Sourced by tests/nightly/connect: what is done to the instances of tstar, to the topics and to the sink.
-kills=0 freezes=0 sink_kills=0 frozen=
+kills=0 freezes=0 sink_kills=0 sent=0 frozen=
 brokers() { echo "127.0.0.1:$kafka_port"; }
 store() { echo "scylla://127.0.0.1:$cql_port/fleet"; }
 
@@ -20,21 +20,22 @@ prepare() {
         --partitions $parts >>"$run/tools.log" || fail "no topic; see tools.log"
     "$tstar" schema apply --create-keyspace --store "$(store)" >>"$run/tstar.log" 2>&1 || fail "see tstar.log"
     (umask 077 && "$tstar" forget --new-key nightly >"$run/control.keys")
-    "$tstar" simulate --devices 60 --samples "$samples" --seed "$seed" |
+    "$tstar" simulate --devices 200 --samples "$samples" --seed "$seed" |
         python3 "$here/records.py" slices "$run/slices" $slices
     victim=$(python3 "$here/records.py" victim "$run/slices")
 }
 
-send() {
-    kcat -P -b "$(brokers)" -t samples -K '\t' -X partitioner=murmur2_random -l "$run/slices/$1" 2>>"$run/kcat.log" ||
-        fail "slice $1 was not sent; see kcat.log"
+send_next() {
+    kcat -P -b "$(brokers)" -t samples -K '\t' -X partitioner=murmur2_random -l "$run/slices/$sent" 2>>"$run/kcat.log" ||
+        fail "slice $sent was not sent; see kcat.log"
+    sent=$((sent + 1))
 }
 
 http_of() { if [ "$1" = a ]; then echo "$http_a"; else echo "$http_b"; fi; }
 
 # Members that are lost after six seconds, and trips that are written within two.
 start_writer() {
-    start "$1" "$tstar" run --table-topic --create-topics --from earliest --partitioner murmur2 \
+    start "$1" "$tstar" run --table-topic --table-partitions $table_parts --create-topics --from earliest --partitioner murmur2 \
         --brokers "$(brokers)" --topic samples --store "$(store)" --control-key-file "$run/control.keys" \
         --max-leg-speed 21 --flush-interval 200ms --max-staleness 2s --listen "127.0.0.1:$(http_of "$1")" \
         --kafka session.timeout.ms=6000 --kafka heartbeat.interval.ms=500
@@ -48,15 +49,37 @@ kill_writer() {
     kills=$((kills + $#))
 }
 
-# Stops an instance in the middle of its work until the other has all partitions, which does not know of that.
-freeze() {
-    local other=a
-    [ "$1" != a ] || other=b
-    [ "$(owned "$1")" -gt 0 ] || await 60 "$1 to own partitions" owns "$1" 1
-    kill -STOP "${pids[$1]}"
-    frozen=$1
-    await 90 "$other to take over what $1 had" owns "$other" $parts
+kill_sink() {
+    end connect KILL
+    sink_kills=$((sink_kills + 1))
 }
+
+# freeze NAME OTHER: stops an instance within a transaction, until the other has all partitions.
+freeze() {
+    local until=$((sent + 6)) end
+    await 60 "$1 to own partitions" owns "$1" 1
+    while ! freeze_within "$1"; do
+        [ "$sent" -lt "$until" ] || fail "$1 was not found within a transaction"
+        send_next
+    done
+    frozen=$1
+    end=$(table_end)
+    await 90 "$2 to take over what $1 had" owns "$2" $parts
+    await 90 "the end of the transaction of $1" is_decided "$end"
+}
+# Tries for three seconds: a transaction that stays open while the instance is stopped is its own.
+freeze_within() {
+    local end=$((SECONDS + 3))
+    while [ "$SECONDS" -lt "$end" ]; do
+        kill -STOP "${pids[$1]}"
+        if is_open_transaction && sleep 0.5 && is_open_transaction; then return 0; fi
+        kill -CONT "${pids[$1]}"
+        sleep 0.05
+    done
+    return 1
+}
+is_open_transaction() { [ "$(table_end)" -gt "$(table_end read_committed)" ]; }
+is_decided() { [ "$(table_end read_committed)" -ge "$1" ]; }
 
 # Lets a frozen instance run: it finds its partitions taken, but may first write what it has.
 thaw() {
@@ -76,16 +99,16 @@ owned() { metrics "$1" tstar_kafka_committed_offset | wc -l; }
 owns() { [ "$(owned "$1")" -ge "$2" ]; }
 share() { owns a 1 && owns b 1 && [ $(($(owned a) + $(owned b))) = $parts ]; }
 
-# ends TOPIC PARTITIONS: `PARTITION OFFSET` a line, of what has been written, in open transactions too.
+# ends TOPIC PARTITIONS [ISOLATION]: `PARTITION OFFSET` a line, of what was written, in open transactions too unless
+# ISOLATION is read_committed.
 ends() {
     local args=() part
     for part in $(seq 0 $(($2 - 1))); do args+=(-t "$1:$part:-1"); done
-    kcat -Q -b "$(brokers)" -X isolation.level=read_uncommitted "${args[@]}" 2>>"$run/kcat.log" |
+    kcat -Q -b "$(brokers)" -X "isolation.level=${3:-read_uncommitted}" "${args[@]}" 2>>"$run/kcat.log" |
         sed -n 's/^[^ ]* \[\([0-9]*\)\] offset \([0-9]*\)$/\1 \2/p' | sort -n
 }
 table=samples.trips.table
-table_parts() { kcat -L -b "$(brokers)" -t $table 2>/dev/null | grep -c '^    partition '; }
-table_end() { ends $table "$(table_parts)" | awk '{ sum += $2 } END { print sum + 0 }'; }
+table_end() { ends $table $table_parts "$@" | awk '{ sum += $2 } END { print sum + 0 }'; }
 grew() { [ "$(table_end)" -gt "$1" ]; }
 
 is_committed() {
@@ -96,7 +119,7 @@ is_committed() {
         [ "$(echo "$committed" | grep -v ' 0$')" = "$(ends samples $parts | grep -v ' 0$')" ]
 }
 
-is_sink_running() { rest connectors/trips/status | python3 "$here/records.py" running; }
+is_sink_running() { rest "connectors/${1:-trips}/status" | python3 "$here/records.py" running; }
 rows_of_victim() { sql -d fleet -At -c "SELECT count(*) FROM trips WHERE device_id = '$victim'" 2>/dev/null; }
 has_victim() { [ "$(rows_of_victim)" -gt 0 ]; }
 
@@ -122,6 +145,12 @@ replay() {
     kafka_tool org.apache.kafka.tools.consumer.group.ConsumerGroupCommand --bootstrap-server "$(brokers)" \
         --group tstar --topic samples --reset-offsets --to-earliest --execute >>"$run/tools.log" ||
         fail "the offsets were not reset; see tools.log"
+    # What is written from here on is in short segments, which the brokers compact at once.
+    kafka_tool kafka.admin.ConfigCommand --bootstrap-server "$(brokers)" --alter --topic $table \
+        --add-config segment.ms=1000,min.cleanable.dirty.ratio=0.01 >>"$run/tools.log" ||
+        fail "the topic was not changed; see tools.log"
+    dump read_uncommitted >"$run/uncommitted.tsv"
+    dump read_committed >"$run/committed.tsv"
     start_writer a
     start_writer b
     await 60 "records to be read again" reads_again
@@ -139,16 +168,35 @@ dump() {
     kcat -C -b "$(brokers)" -t $table -o beginning -e -q -X "isolation.level=$1" -Z -f '%p\t%o\t%S\t%k\t%s\n' \
         2>>"$run/kcat.log" || fail "the table topic cannot be read; see kcat.log"
 }
+# is_drained SINK: whether it has applied every record.
 is_drained() {
-    is_sink_running || fail "the sink failed; see connect.log"
+    is_sink_running "$1" || fail "sink $1 failed; see connect.log"
     dump read_committed >"$run/table.tsv"
-    rest connectors/trips/offsets | python3 "$here/records.py" drained "$run/table.tsv"
+    rest "connectors/$1/offsets" | python3 "$here/records.py" drained "$run/table.tsv"
 }
 
+# Waits until the brokers have compacted the topic, then fills another table by a new sink. That table is made
+# before it, as docs/connect.md says.
+late_sink() {
+    records=$(wc -l <"$run/committed.tsv")
+    await 180 "compaction of the table topic" is_compacted
+    sql -d postgres -c "CREATE DATABASE late"
+    sql -d late -f "$run/trips.sql"
+    python3 "$here/records.py" config "$run/sink.properties" late \
+        "connection.url=jdbc:postgresql://127.0.0.1:$pg_port/late" |
+        curl -sf --max-time 30 -X PUT -H 'Content-Type: application/json' --data @- \
+            "http://127.0.0.1:$rest_port/connectors/late/config" >>"$run/tools.log" || fail "no sink late; see tools.log"
+    await 60 "the new sink to start" is_sink_running late
+    await 120 "the new sink to have everything" is_drained late
+}
+is_compacted() { [ "$(dump read_committed | wc -l)" -lt $((records * 9 / 10)) ]; }
+
 check() {
+    local database
     "$tstar" export --store "$(store)" --format csv --out "$run/export.csv" >>"$run/tstar.log" 2>&1 ||
         fail "export failed; see tstar.log"
-    sql -d fleet --csv -P 'null=\N' -c "SELECT * FROM trips" >"$run/postgres.csv"
-    dump read_uncommitted >"$run/uncommitted.tsv"
-    python3 "$here/check.py" "$run" "$victim" $kills $freezes
+    for database in fleet late; do
+        sql -d $database --csv -P 'null=\N' -c "SELECT * FROM trips" >"$run/postgres-$database.csv"
+    done
+    python3 "$here/check.py" "$run" $table_parts "$victim" $kills $freezes
 }

@@ -44,11 +44,19 @@ def is_drained(dump):
     return last != {} and all(committed.get(at, 0) > offset for at, offset in last.items())
 
 
+def config(file, name, *changes):
+    """Prints the configuration of another sink, as REST takes it."""
+    lines = pathlib.Path(file).read_text().splitlines() + [f"name={name}", *changes]
+    print(json.dumps(dict(line.split("=", 1) for line in lines)))
+
+
 what, *arguments = sys.argv[1:]
 if what == "slices":
     slices(*arguments)
 elif what == "victim":
     victim(*arguments)
+elif what == "config":
+    config(*arguments)
 elif what == "running":
     sys.exit(0 if is_running() else 1)
 elif what == "drained":
