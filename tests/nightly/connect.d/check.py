@@ -1,8 +1,8 @@
-"""check.py FOLDER PARTITIONS DEVICE KILLS FREEZES: compares two tables in PostgreSQL, one of them filled after
-compaction, and the table topic, which has PARTITIONS, with `tstar export`.
+"""check.py FOLDER PARTITIONS DEVICE KILLS FREEZES: compares two tables in PostgreSQL, one of them
+filled after compaction, and the table topic, which has PARTITIONS, with `tstar export`.
 
-DEVICE was erased. Prints counts, and exits with 1 if anything differs, or if the run did not contain what it is
-about: killed and frozen writers, retired ids, tombstones.
+DEVICE was erased. Prints counts, and exits with 1 if anything differs, or if the run did not contain
+what it is about: killed and frozen writers, aborted records, retired ids, nulls.
 """
 import csv
 import datetime
@@ -94,7 +94,8 @@ def differing(name, one, other):
         faults.append(f"{name}: export does not have {at}")
     different = [at for at in one.keys() & other.keys() if one[at] != other[at]]
     for at in sorted(different)[:5]:
-        cells = {k: (one[at].get(k), other[at].get(k)) for k in one[at] if one[at][k] != other[at].get(k)}
+        pairs = {column: (cell, other[at].get(column)) for column, cell in one[at].items()}
+        cells = {column: pair for column, pair in pairs.items() if pair[0] != pair[1]}
         faults.append(f"{name}: {at} differs: {cells}")
     return len(different) + len(one.keys() ^ other.keys())
 
@@ -142,7 +143,8 @@ def main(folder, partitions, device, kills, freezes):
     folder, partitions = pathlib.Path(folder), int(partitions)
     export, columns = exported(folder / "export.csv")
     for column in columns:
-        expect(any(row[column] not in [None, ""] for row in export.values()), f"{column} is never set")
+        is_set = any(row[column] not in [None, ""] for row in export.values())
+        expect(is_set, f"{column} is never set")
     topic, keys, count = from_topic(folder / "committed.tsv", columns, partitions, device)
     after, _, compacted = from_topic(folder / "table.tsv", columns, partitions, device)
     written = sum(1 for _ in records(folder / "uncommitted.tsv"))

@@ -1,4 +1,4 @@
-"""What tests/nightly/connect needs to know of records and of the sink; see its callers in fleet.sh."""
+"""What tests/nightly/connect asks about records and sinks; its callers are in fleet.sh."""
 import collections
 import json
 import pathlib

@@ -1,5 +1,5 @@
-# Sourced by tests/nightly/connect: jars, servers and what waits for them. Everything is on 127.0.0.1, and in $run.
-# A process that is started here is killed when the script ends, however it ends: by its trap, or by the kernel.
+# Sourced by tests/nightly/connect: jars, servers and what waits for them. Everything is on 127.0.0.1,
+# and in $run. A process that is started here ends with the script: its trap or the kernel kills it.
 declare -A pids=()
 
 fail() {
@@ -15,7 +15,8 @@ await() {
     until "$@"; do
         [ "$SECONDS" -lt "$end" ] || fail "not within the time limit: $what"
         for name in "${!pids[@]}"; do
-            kill -0 "${pids[$name]}" 2>/dev/null || fail "$name ended while waiting: $what; see $name.log"
+            kill -0 "${pids[$name]}" 2>/dev/null ||
+                fail "$name ended while waiting: $what; see $name.log"
         done
         sleep 0.2
     done
@@ -88,15 +89,16 @@ install() {
     local program missing=() postgres
     postgres=$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | sort -V | tail -1 || true)
     [ -n "$postgres" ] || missing+=(postgresql)
-    for program in java:openjdk-17-jre-headless mvn:maven kcat:kcat curl:curl psql:postgresql-client \
-        python3:python3; do
+    for program in java:openjdk-17-jre-headless mvn:maven kcat:kcat curl:curl \
+        psql:postgresql-client python3:python3; do
         command -v "${program%%:*}" >/dev/null || missing+=("${program#*:}")
     done
     if [ ${#missing[@]} -gt 0 ]; then
         { [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ]; } ||
             fail "install these, then run again: ${missing[*]}"
         apt-get update >&2
-        DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" >&2
+        DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+            "${missing[@]}" >&2
         postgres=$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | sort -V | tail -1)
     fi
     pg_bin=$(dirname "$postgres")
@@ -106,13 +108,17 @@ install() {
 }
 
 start_kafka() {
-    start kafka bash "$root/tests/servers/kafka.sh" "$("$root/tests/servers/jars.sh" kafka)" "$run/kafka" "$kafka_port"
-    tools="$("$root/tests/servers/jars.sh" kafka)/*:$("$root/tests/servers/jars.sh" kafka-tools)/*"
+    local kafka kafka_tools
+    kafka=$("$root/tests/servers/jars.sh" kafka)
+    kafka_tools=$("$root/tests/servers/jars.sh" kafka-tools)
+    tools="$kafka/*:$kafka_tools/*"
+    start kafka bash "$root/tests/servers/kafka.sh" "$kafka" "$run/kafka" "$kafka_port"
 }
 
 start_cassandra() {
-    start cassandra bash "$root/tests/servers/cassandra.sh" "$("$root/tests/servers/jars.sh" cassandra)" \
-        "$run/cassandra" "$cql_port"
+    local cassandra
+    cassandra=$("$root/tests/servers/jars.sh" cassandra)
+    start cassandra bash "$root/tests/servers/cassandra.sh" "$cassandra" "$run/cassandra" "$cql_port"
 }
 
 # PostgreSQL does not run as root.
@@ -144,6 +150,7 @@ is_postgres_up() { sql -d postgres -c "SELECT 1" >/dev/null 2>&1; }
 start_connect() {
     start connect env TZ=Asia/Kolkata java -Xms128m -Xmx512m -XX:+UseSerialGC \
         -cp "$root/target/connect/runtime/*" \
-        org.apache.kafka.connect.cli.ConnectStandalone "$run/worker.properties" "$run/sink.properties"
+        org.apache.kafka.connect.cli.ConnectStandalone "$run/worker.properties" \
+        "$run/sink.properties"
 }
 rest() { curl -sf --max-time 5 "http://127.0.0.1:$rest_port/$1"; }
