@@ -145,10 +145,10 @@ impl<'a> Schedule<'a> {
             Act::Kill => self.kill(nth),
             Act::Stop => self.stop(nth),
             Act::Leave => {
-                let mut leaves = self.running.remove(nth);
-                leaves.stop();
-                leaves.drains();
-                self.ended.push(leaves);
+                let mut instance = self.running.remove(nth);
+                instance.stop();
+                instance.leaves();
+                self.ended.push(instance);
             }
         }
     }
@@ -210,7 +210,7 @@ impl<'a> Schedule<'a> {
             instance.stop();
         }
         for instance in &mut self.running {
-            instance.drains();
+            instance.leaves();
         }
         self.ended.append(&mut self.running);
     }
