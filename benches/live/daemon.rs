@@ -16,10 +16,10 @@ use crate::log::Log;
 use crate::process::cpu_of;
 
 /// Interval between two checks of the daemon's progress.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Time limit of each wait.
-const LIMIT: Duration = Duration::from_secs(600);
+pub const LIMIT: Duration = Duration::from_secs(600);
 
 /// A part of the summary that `tstar run` prints.
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -4,6 +4,7 @@
 //! tests/servers/up                  # in another terminal: starts both, prints their addresses
 //! TSTAR_TEST_KAFKA=127.0.0.1:PORT TSTAR_TEST_CQL=127.0.0.1:PORT cargo bench --bench live
 //! cargo bench --bench live -- --binary OLD     # alternates with another program
+//! cargo bench --bench live -- --streams paths  # Kafka Streams beside it, on the same topic
 //! cargo bench --bench live -- --quick          # a small fleet, for a quick try
 //! ```
 //!
@@ -28,12 +29,14 @@ mod log;
 mod machine;
 mod probe;
 #[path = "../topic_path/process.rs"]
+#[expect(dead_code, reason = "topic_path reads threads")]
 mod process;
 mod report;
 mod run;
 #[path = "../topic_path/servers.rs"]
 #[expect(dead_code, reason = "topic_path fills a topic with it")]
 mod servers;
+mod streams;
 #[path = "../file_path/table.rs"]
 #[expect(dead_code, reason = "other benches use more of it")]
 mod table;
@@ -70,6 +73,9 @@ struct Args {
     /// Another program to alternate with this build
     #[arg(long, value_name = "PATH")]
     binary: Vec<PathBuf>,
+    /// Also measures Kafka Streams, which reads the topic at the same time. Needs Maven
+    #[arg(long, value_name = "TRIPS", value_enum)]
+    streams: Option<streams::Trips>,
     /// 500 devices, measured for half a minute
     #[arg(long)]
     quick: bool,
@@ -114,16 +120,23 @@ fn bench(args: &Args) -> anyhow::Result<()> {
         fleet.history_s,
         run::PARTITIONS,
     );
+    let build = |trips| streams::Program::build(folder.path(), trips);
+    let streams = args.streams.map(build).transpose()?;
     let mut programs = args.binary.clone();
     programs.push(child::tstar().to_owned());
     let mut rows = Vec::new();
     for nth in 0..args.runs {
         for (at, program) in programs.iter().enumerate() {
             let name = format!("{nth}_{at}");
-            let input = run::Input { folder: folder.path(), servers: &servers, program, fleet };
+            let (folder, streams) = (folder.path(), streams.as_ref());
+            let input = run::Input { folder, servers: &servers, program, fleet, streams };
             let figures = input.measure(&name, seconds)?;
             rows.push(report::row(program, &figures));
             println!("\n{}", report::table(&rows));
+            if let Some(figures) = &figures.streams {
+                println!("{}", report::streams(figures));
+                figures.check()?;
+            }
         }
     }
     Ok(())

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::run::Figures;
+use crate::run::{Figures, StreamsFigures};
 use crate::table;
 
-const HEAD: [&str; 12] = [
+const HEAD: [&str; 13] = [
     "program",
     "samples",
     "tstar us a sample",
@@ -15,6 +15,7 @@ const HEAD: [&str; 12] = [
     "CQL server",
     "replayed",
     "broker",
+    "Kafka Streams, times tstar",
     "rows a sample, replayed",
     "bytes to CQL a sample",
     "lookups; store; feed: s p50/p99",
@@ -22,10 +23,14 @@ const HEAD: [&str; 12] = [
 ];
 
 /// The row of a run.
-pub fn row(program: &Path, figures: &Figures) -> [String; 12] {
+pub fn row(program: &Path, figures: &Figures) -> [String; 13] {
     let [live, replayed] = figures.daemon_us;
     let some = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
     let [cql, broker] = figures.servers_us.map(some);
+    let streams = figures.streams.as_ref().map_or_else(
+        || "-".into(),
+        |streams| format!("{:.1}, {:.2}", streams.cpu_us, streams.cpu_us / live),
+    );
     let [rows, rows_replayed] = figures.rows;
     let [rss, rss_after] = figures.rss_mib;
     let [lookups, store, feed] = figures.freshness.each_ref().map(|times| freshness(times));
@@ -38,6 +43,7 @@ pub fn row(program: &Path, figures: &Figures) -> [String; 12] {
         cql,
         some(figures.replay_cql_us),
         broker,
+        streams,
         format!("{rows:.3}, {rows_replayed:.4}"),
         some(figures.bytes),
         format!("{lookups}; {store}; {feed}"),
@@ -54,8 +60,18 @@ fn freshness(times: &[Duration]) -> String {
     format!("{:.1}/{:.1}", at(50), at(99))
 }
 
+/// What a run of Kafka Streams did.
+pub fn streams(figures: &StreamsFigures) -> String {
+    let StreamsFigures { trips, behind, .. } = figures;
+    format!(
+        "- Kafka Streams: {} samples not committed at the start of the measured time, {} at its \
+         end; {} trips, of tstar {}",
+        behind[0], behind[1], trips[0], trips[1],
+    )
+}
+
 /// The table of all runs so far.
-pub fn table(rows: &[[String; 12]]) -> String {
+pub fn table(rows: &[[String; 13]]) -> String {
     format!(
         "{}\n\n- CPU is user and system time of all threads, us a sample; `replayed`: the same \
          program and topic, from the first record into an empty keyspace\n- freshness: from the \

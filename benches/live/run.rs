@@ -15,6 +15,7 @@ use crate::log::Log;
 use crate::probe::{HttpReader, Probe, StoreReader, watch};
 use crate::process::cpu_of;
 use crate::servers::{Servers, Topic, remove_group};
+use crate::streams::{Program, Streams};
 
 /// Partitions of the topic.
 pub const PARTITIONS: i32 = 4;
@@ -33,6 +34,8 @@ pub struct Input<'a> {
     pub program: &'a Path,
     /// The fleet.
     pub fleet: FleetConfig,
+    /// Kafka Streams, to run beside it.
+    pub streams: Option<&'a Program>,
 }
 
 /// What was used up to a moment.
@@ -42,6 +45,8 @@ struct Usage {
     daemon_s: f64,
     /// CPU time of CQL server and broker, s.
     servers_s: [Option<f64>; 2],
+    /// CPU time of Kafka Streams, s, and the samples that it has not committed.
+    streams: Option<(f64, u64)>,
     /// Records of the topic.
     samples: u64,
     /// Events of the feed, one for each row written.
@@ -72,6 +77,31 @@ pub struct Figures {
     pub freshness: [Vec<Duration>; 3],
     /// Load of the machine, average of a minute, at the end.
     pub load: String,
+    /// Kafka Streams in the same run.
+    pub streams: Option<StreamsFigures>,
+}
+
+/// The figures of Kafka Streams in a run.
+#[derive(Clone, Debug)]
+pub struct StreamsFigures {
+    /// CPU time per live sample, us.
+    pub cpu_us: f64,
+    /// Samples not committed at the start and the end of the measured time.
+    pub behind: [u64; 2],
+    /// Trips of Kafka Streams and of tstar.
+    pub trips: [u64; 2],
+}
+
+impl StreamsFigures {
+    /// Checks that both did the same.
+    ///
+    /// # Errors
+    /// They have different numbers of trips.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let [streams, tstar] = self.trips;
+        ensure!(streams == tstar, "Kafka Streams has {streams} trips, tstar {tstar}");
+        Ok(())
+    }
 }
 
 impl Input<'_> {
@@ -99,14 +129,19 @@ impl Input<'_> {
     }
 
     fn live(&self, topic: &Topic, store: &Store, seconds: u32) -> anyhow::Result<Figures> {
-        self.servers.create_keyspace(self.folder, &store.keyspace)?;
+        self.servers.create_keyspace(self.folder, self.program, &store.keyspace)?;
         let mut log = topic.log()?;
         let (brokers, name) = (log.brokers.clone(), log.topic.clone());
         let mut fleet = Fleet::new(self.fleet, &brokers, &name)?;
         fleet.send_history(Utc::now().timestamp_millis())?;
         log = topic.log()?;
+        let start = |program| Streams::start(self.folder, program, &log, &store.keyspace);
+        let mut streams = self.streams.map(start).transpose()?;
         let mut daemon = Daemon::start(self.folder, self.program, &log, store)?;
         daemon.wait_until_stored(&log, store)?;
+        if let Some(streams) = &mut streams {
+            streams.wait(&log)?;
+        }
         let measured = Duration::from_secs(seconds.into());
         let feed = topic.feed()?;
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| channel()).unzip();
@@ -125,9 +160,9 @@ impl Input<'_> {
                 fleet.send_live(WARM_UP + measured, WARM_UP, &senders)
             });
             thread::sleep(WARM_UP);
-            let before = self.usage(&daemon, topic)?;
+            let before = self.usage(&daemon, streams.as_ref(), topic)?;
             thread::sleep(measured);
-            let after = self.usage(&daemon, topic)?;
+            let after = self.usage(&daemon, streams.as_ref(), topic)?;
             sending.join().expect("the fleet does not panic")?;
             let mut freshness = Vec::new();
             for probe in probes {
@@ -139,11 +174,26 @@ impl Input<'_> {
         })?;
         daemon.stop()?;
         let freshness = freshness.try_into().ok().context("three probes")?;
-        figures(&usage, freshness)
+        let mut figures = figures(&usage, freshness)?;
+        if let (Some(streams), Some(figures)) = (streams, &mut figures.streams) {
+            let rows = self.servers.count_rows(&store.keyspace)?;
+            figures.trips = [streams.stop(&topic.log()?)?, rows];
+        }
+        Ok(figures)
     }
 
-    fn usage(&self, daemon: &Daemon, topic: &Topic) -> anyhow::Result<Usage> {
+    fn usage(
+        &self,
+        daemon: &Daemon,
+        streams: Option<&Streams>,
+        topic: &Topic,
+    ) -> anyhow::Result<Usage> {
+        let of_streams = |streams: &Streams| {
+            let cpu_s = streams.cpu()?;
+            anyhow::Ok((cpu_s, streams.behind(&topic.log()?)?))
+        };
         Ok(Usage {
+            streams: streams.map(of_streams).transpose()?,
             daemon_s: daemon.cpu()?,
             servers_s: self.servers_s()?,
             samples: topic.log()?.samples(),
@@ -160,7 +210,7 @@ impl Input<'_> {
     }
 
     fn replay(&self, topic: &Topic, store: &Store, figures: &mut Figures) -> anyhow::Result<()> {
-        self.servers.create_keyspace(self.folder, &store.keyspace)?;
+        self.servers.create_keyspace(self.folder, self.program, &store.keyspace)?;
         let log: Log = topic.log()?;
         let before = self.servers_s()?;
         let mut daemon = Daemon::start(self.folder, self.program, &log, store)?;
@@ -199,6 +249,11 @@ fn figures([before, after]: &[Usage; 2], freshness: [Vec<Duration>; 3]) -> anyho
         rss_mib: [before.rss_mib, after.rss_mib],
         freshness,
         load: load.split(' ').next().unwrap_or_default().to_owned(),
+        streams: after.streams.zip(before.streams).map(|(after, before)| StreamsFigures {
+            cpu_us: each((after.0 - before.0) * 1e6, samples),
+            behind: [before.1, after.1],
+            trips: [0, 0],
+        }),
     })
 }
 

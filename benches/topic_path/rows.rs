@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::ensure;
 
-use crate::child::measured;
+use crate::child::{measured, tstar};
 use crate::daemon::{DaemonRun, RunUsage};
 use crate::log::Log;
 use crate::role::{RunCounts, StoreTarget};
@@ -76,7 +76,7 @@ impl Input<'_> {
 
     fn to_keyspace(&self, nth: u32) -> anyhow::Result<RunUsage> {
         let keyspace = format!("tstar_bench_{}_{nth}", std::process::id());
-        self.servers.create_keyspace(self.folder, &keyspace)?;
+        self.servers.create_keyspace(self.folder, tstar(), &keyspace)?;
         let (url, server) = (self.servers.url(&keyspace), self.servers.cql_pid);
         let usage = self.daemon(StoreTarget::Keyspace { url, group: keyspace.clone(), server });
         // Also after an error.

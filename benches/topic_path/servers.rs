@@ -7,12 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use futures_util::TryStreamExt as _;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::types::RDKafkaErrorCode;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::unprepared::Statement;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::topic::Topics;
 
@@ -92,17 +94,41 @@ impl Servers {
         format!("scylla://{}/{keyspace}", self.cql)
     }
 
-    /// Creates a keyspace with its tables.
+    /// Creates a keyspace with the tables of a program.
     ///
     /// # Errors
     /// The server refuses.
-    pub fn create_keyspace(&self, folder: &Path, keyspace: &str) -> anyhow::Result<()> {
-        let mut apply = plain(folder, tstar());
+    pub fn create_keyspace(
+        &self,
+        folder: &Path,
+        program: &Path,
+        keyspace: &str,
+    ) -> anyhow::Result<()> {
+        let mut apply = plain(folder, program);
         apply.args(["schema", "apply", "--create-keyspace", "--store", &self.url(keyspace)]);
         let output = apply.output()?;
         let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "tstar schema apply failed: {stderr}");
         Ok(())
+    }
+
+    /// Number of rows of trips in a keyspace.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn count_rows(&self, keyspace: &str) -> anyhow::Result<u64> {
+        let count = async {
+            let session = self.session().await?;
+            let mut query = Statement::new(format!("SELECT device_id FROM {keyspace}.trips"));
+            query.set_page_size(1000);
+            let mut rows = session.query_iter(query, &[]).await?.rows_stream::<(String,)>()?;
+            let mut count = 0;
+            while rows.try_next().await?.is_some() {
+                count += 1;
+            }
+            anyhow::Ok(count)
+        };
+        blocking(count)?
     }
 
     /// Removes a keyspace.
@@ -209,12 +235,13 @@ impl Topic {
         Ok(Log { brokers: self.brokers.clone(), topic, ends })
     }
 
-    /// Removes the topic and its output topics.
+    /// Removes the topic and its output topics, or a topic that Kafka Streams wrote and its log.
     ///
     /// # Errors
     /// The broker refuses, or does not answer.
     pub fn remove(&self) -> anyhow::Result<()> {
-        let outputs = ["", ".trips", ".dlq"].map(|suffix| format!("{}{suffix}", self.name));
+        let outputs = ["", ".trips", ".dlq", "-trips-changelog"]
+            .map(|suffix| format!("{}{suffix}", self.name));
         let names = outputs.each_ref().map(String::as_str);
         for outcome in blocking(self.admin.delete_topics(&names, &options()))?? {
             match outcome {
