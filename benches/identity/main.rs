@@ -31,6 +31,7 @@ mod order;
 mod pass;
 mod prefix;
 #[path = "../topic_path/process.rs"]
+#[expect(dead_code, reason = "topic_path reads threads")]
 mod process;
 mod race;
 mod replay;

@@ -13,9 +13,9 @@ use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::group::Group;
 use tstar::internals::store::sqlite::SqliteStore;
 
-use crate::child::{Used, plain, tstar, used_by};
+use crate::child::{Used, plain, used_by};
 use crate::log::Log;
-use crate::process::cpu_of;
+use crate::process::{cpu_of, threads_of};
 use crate::role::StoreTarget;
 
 /// Reads the committed offset of each partition.
@@ -24,14 +24,19 @@ type ReadPositions<'a> = Box<dyn Fn() -> anyhow::Result<BTreeMap<i32, i64>> + 'a
 /// Interval between two checks of the daemon's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time limit of a run.
+/// Minimum time limit of a run.
 const LIMIT: Duration = Duration::from_secs(600);
+
+/// Samples that a run may at least take a second: the slowest store of new devices takes more.
+const MIN_RATE: u64 = 1000;
 
 /// A run of the daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DaemonRun {
     /// Folder for its files.
     pub folder: PathBuf,
+    /// The program.
+    pub program: PathBuf,
     /// The input topic.
     pub log: Log,
     /// The store.
@@ -45,6 +50,8 @@ pub struct RunUsage {
     pub used: Used,
     /// CPU time of the CQL server during the run, s.
     pub server_s: Option<f64>,
+    /// CPU time of the daemon's threads when everything is stored, s, by their names.
+    pub threads: BTreeMap<String, f64>,
 }
 
 impl DaemonRun {
@@ -54,7 +61,7 @@ impl DaemonRun {
     /// The daemon fails or exceeds the time limit.
     pub fn run(&self) -> anyhow::Result<RunUsage> {
         let log_file = self.folder.join("run.log");
-        let mut command = plain(&self.folder, tstar());
+        let mut command = plain(&self.folder, &self.program);
         command.args(self.args()).stdout(Stdio::piped()).stderr(File::create(&log_file)?);
         let server_before = self.server()?;
         let began = Instant::now();
@@ -67,6 +74,7 @@ impl DaemonRun {
             child.wait()?;
             return Err(error.context(format!("tstar run did not store everything:\n{}", log())));
         }
+        let threads = threads_of(child.id())?;
         let signalled = Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?;
         ensure!(signalled.success(), "SIGTERM could not be sent to tstar run");
         // `kill` is the only child waited for so far.
@@ -76,7 +84,8 @@ impl DaemonRun {
         let server_s = self.server()?.zip(server_before).map(|(after, before)| after - before);
         let (cpu_s, peak_kib) = used_by(UsageWho::RUSAGE_CHILDREN)?;
         let stdout = String::from_utf8(output.stdout)?;
-        Ok(RunUsage { used: Used { wall_s, cpu_s: cpu_s - kill_s, peak_kib, stdout }, server_s })
+        let used = Used { wall_s, cpu_s: cpu_s - kill_s, peak_kib, stdout };
+        Ok(RunUsage { used, server_s, threads })
     }
 
     fn args(&self) -> Vec<String> {
@@ -104,6 +113,7 @@ impl DaemonRun {
     /// Waits until all records before the ends are stored.
     fn wait(&self, child: &mut Child, began: Instant) -> anyhow::Result<()> {
         let partitions = i32::try_from(self.log.ends.len())?;
+        let limit = LIMIT.max(Duration::from_secs(self.log.samples() / MIN_RATE));
         let read_positions: ReadPositions<'_> = match &self.target {
             StoreTarget::File(path) => Box::new(|| Ok(positions_in(path, partitions))),
             StoreTarget::Keyspace { group, .. } => {
@@ -123,7 +133,7 @@ impl DaemonRun {
             if let Some(status) = child.try_wait()? {
                 bail!("tstar run exited early with {status}");
             }
-            ensure!(began.elapsed() < LIMIT, "positions after {LIMIT:?}: {positions:?}");
+            ensure!(began.elapsed() < limit, "positions after {limit:?}: {positions:?}");
             std::thread::sleep(POLL_INTERVAL);
         }
     }

@@ -4,6 +4,8 @@
 //! tests/servers/up                  # in another terminal: starts both, prints their addresses
 //! TSTAR_TEST_KAFKA=127.0.0.1:PORT TSTAR_TEST_CQL=127.0.0.1:PORT cargo bench --bench topic_path
 //! cargo bench --bench topic_path -- --quick    # a tenth of the samples, for a quick try
+//! cargo bench --bench topic_path -- --many-devices 1000000 --samples 3000000 --binary OLD
+//!                                   # step (d) alone, with new devices, alternated with OLD
 //! ```
 //!
 //! `TSTAR_BENCH_CQL_PID` is the process id of the CQL server; if set, its CPU time is measured.
@@ -21,6 +23,7 @@ mod floor;
 mod log;
 #[path = "../file_path/machine.rs"]
 mod machine;
+mod many_devices;
 #[path = "../file_path/null.rs"]
 mod null;
 mod process;
@@ -31,14 +34,15 @@ mod servers;
 #[path = "../file_path/table.rs"]
 mod table;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Parser;
 
 use crate::table::grouped;
 
-/// Devices of the fleet.
+/// Devices of the simulated fleet.
 const DEVICES: u32 = 1000;
 
 /// Partitions of the topic.
@@ -51,6 +55,16 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
+    /// Measures step (d) alone, with samples of N devices in random order
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    many_devices: Option<u32>,
+    /// Samples of the topic
+    #[arg(long, value_name = "N", default_value_t = 2_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    samples: u64,
+    /// Another program to alternate with this build
+    #[arg(long, value_name = "PATH", requires = "many_devices")]
+    binary: Vec<PathBuf>,
     /// A tenth of the samples
     #[arg(long)]
     quick: bool,
@@ -88,23 +102,57 @@ fn bench(args: &Args) -> anyhow::Result<()> {
     let date = chrono::Utc::now().format("%Y-%m-%d %H:%M UTC");
     println!("date: {date}\n{}", machine::describe(folder.path())?);
     println!("{}", servers.describe()?);
-    let samples = if args.quick { 200_000 } else { 2_000_000 };
+    let samples = if args.quick { args.samples.div_ceil(10) } else { args.samples };
     let topic = servers::Topic::create(&servers.kafka, "topic", PARTITIONS)?;
-    let input = topic.fill(folder.path(), DEVICES, samples);
-    let measured = input.and_then(|log| {
-        println!(
-            "\ninput: {} samples of {} simulated devices, seed 1, one per record, keyed by device, \
-             {PARTITIONS} partitions, lz4",
-            grouped(samples),
-            grouped(DEVICES.into()),
-        );
-        rows::Measurements::measure(
-            &rows::Input { folder: folder.path(), servers: &servers, log },
-            args.runs,
-        )
-    });
+    let place = (folder.path(), &servers);
+    let measured = match args.many_devices {
+        Some(devices) => many(&topic, place, devices, samples, args),
+        None => steps(&topic, place, samples, args.runs),
+    };
     // Also after an error: the servers may be used by others.
     let removed = topic.remove();
-    println!("\n{}", measured?.table());
+    measured?;
     removed
+}
+
+/// Measures every step with a simulated fleet.
+fn steps(
+    topic: &servers::Topic,
+    (folder, servers): (&Path, &servers::Servers),
+    samples: u64,
+    runs: u32,
+) -> anyhow::Result<()> {
+    let log = topic.fill(folder, DEVICES, samples)?;
+    println!(
+        "\ninput: {} samples of {} simulated devices, seed 1, one per record, keyed by device, \
+         {PARTITIONS} partitions, lz4",
+        grouped(samples),
+        grouped(DEVICES.into()),
+    );
+    let measured = rows::Measurements::measure(&rows::Input { folder, servers, log }, runs)?;
+    println!("\n{}", measured.table());
+    Ok(())
+}
+
+/// Measures step (d) with new devices.
+fn many(
+    topic: &servers::Topic,
+    (folder, servers): (&Path, &servers::Servers),
+    devices: u32,
+    samples: u64,
+    args: &Args,
+) -> anyhow::Result<()> {
+    let sent = many_devices::send(&topic.log()?, devices, samples)?;
+    let log = topic.log()?;
+    ensure!(log.samples() == samples, "the topic ends at {:?}", log.ends);
+    println!(
+        "\ninput: {} samples, each of a random device of {}, of which {} sent one; one per \
+         record, keyed by device, {PARTITIONS} partitions, lz4",
+        grouped(samples),
+        grouped(devices.into()),
+        grouped(sent),
+    );
+    let mut programs = args.binary.clone();
+    programs.push(child::tstar().to_owned());
+    rows::compare(&rows::Input { folder, servers, log }, &programs, args.runs)
 }

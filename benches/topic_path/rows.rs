@@ -1,6 +1,7 @@
 //! The rows: each adds a step to the previous one.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 
@@ -27,6 +28,17 @@ const ROWS: [(&str, Target); 4] = [
     ("(b) decoding, trips in memory", Target::Above(0.5)),
     ("(c) tstar run into SQLite", Target::Whole(1.1)),
     ("(d) tstar run into a CQL server", Target::Whole(1.6)),
+];
+
+/// Columns of a comparison of programs.
+const COMPARED: [&str; 7] = [
+    "program",
+    "wall s",
+    "CPU s per million",
+    "server's CPU",
+    "rows per sample",
+    "peak MiB",
+    "polling thread, client's threads, workers, other",
 ];
 
 /// Input of all rows, and where they may write.
@@ -59,26 +71,30 @@ impl Input<'_> {
                 let role = if row == 0 { "--floor" } else { "--trips" };
                 let log = serde_json::to_string(&self.log)?;
                 let used = measured(self.folder, &bench, &[role, &log])?;
-                RunUsage { used, server_s: None }
+                RunUsage { used, server_s: None, threads: BTreeMap::new() }
             }
             2 => {
                 let file = self.folder.join(format!("run-{nth}.db"));
-                self.daemon(StoreTarget::File(file))?
+                self.daemon(tstar(), StoreTarget::File(file))?
             }
-            _ => self.to_keyspace(nth)?,
+            _ => self.to_keyspace(tstar(), &nth.to_string())?,
         };
+        self.counted(ROWS[row].0, usage)
+    }
+
+    fn counted(&self, name: &str, usage: RunUsage) -> anyhow::Result<Run> {
         let counts: RunCounts = serde_json::from_str(&usage.used.stdout)?;
         let samples = self.log.samples();
-        let name = ROWS[row].0;
         ensure!(counts.delivered == samples, "{name}: {} of {samples} samples", counts.delivered);
         Ok(Run { usage, counts })
     }
 
-    fn to_keyspace(&self, nth: u32) -> anyhow::Result<RunUsage> {
+    fn to_keyspace(&self, program: &Path, nth: &str) -> anyhow::Result<RunUsage> {
         let keyspace = format!("tstar_bench_{}_{nth}", std::process::id());
-        self.servers.create_keyspace(self.folder, tstar(), &keyspace)?;
+        self.servers.create_keyspace(self.folder, program, &keyspace)?;
         let (url, server) = (self.servers.url(&keyspace), self.servers.cql_pid);
-        let usage = self.daemon(StoreTarget::Keyspace { url, group: keyspace.clone(), server });
+        let usage =
+            self.daemon(program, StoreTarget::Keyspace { url, group: keyspace.clone(), server });
         // Also after an error.
         let dropped = self.servers.drop_keyspace(&keyspace);
         let usage = usage?;
@@ -89,14 +105,60 @@ impl Input<'_> {
 
     /// Runs the daemon in a process without other children, so that the kernel's figures are those
     /// of the daemon.
-    fn daemon(&self, target: StoreTarget) -> anyhow::Result<RunUsage> {
-        let run = DaemonRun { folder: self.folder.to_owned(), log: self.log.clone(), target };
+    fn daemon(&self, program: &Path, target: StoreTarget) -> anyhow::Result<RunUsage> {
+        let run = DaemonRun {
+            folder: self.folder.to_owned(),
+            program: program.to_owned(),
+            log: self.log.clone(),
+            target,
+        };
         let mut child = crate::child::plain(self.folder, &std::env::current_exe()?);
         child.arg("--daemon").arg(serde_json::to_string(&run)?);
         let output = child.stderr(std::process::Stdio::inherit()).output()?;
         ensure!(output.status.success(), "a measured run of tstar failed");
         Ok(serde_json::from_slice(&output.stdout)?)
     }
+}
+
+/// Measures row (d) of several programs `runs` times, by turns, and prints a row for each run.
+///
+/// # Errors
+/// A run fails or loses samples.
+pub fn compare(input: &Input<'_>, programs: &[PathBuf], runs: u32) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    let samples = input.log.samples();
+    let per_million = |seconds: f64| format!("{:.3}", seconds / ratio(samples, 1_000_000));
+    for nth in 0..runs {
+        for (at, program) in programs.iter().enumerate() {
+            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let usage = input.to_keyspace(program, &format!("{nth}_{at}"))?;
+            let Run { usage, counts } = input.counted(&name, usage)?;
+            rows.push([
+                name,
+                format!("{:.1}", usage.used.wall_s),
+                per_million(usage.used.cpu_s),
+                usage.server_s.map_or_else(|| "-".into(), per_million),
+                format!("{:.4}", ratio(counts.trips_written, samples)),
+                format!("{:.1}", usage.used.peak_mib()),
+                threads(&usage, samples),
+            ]);
+            println!("\n{}", table(COMPARED, &rows));
+        }
+    }
+    Ok(())
+}
+
+/// CPU of the threads of a daemon by what they do, s per million samples.
+fn threads(usage: &RunUsage, samples: u64) -> String {
+    let of = |prefix: &str| -> f64 {
+        let named = usage.threads.iter().filter(|(name, _)| name.starts_with(prefix));
+        named.map(|(_, cpu_s)| cpu_s).sum()
+    };
+    let [polling, client, workers] = ["tstar-kafka", "rdk:", "tokio-"].map(of);
+    let other = usage.used.cpu_s - polling - client - workers;
+    [polling, client, workers, other]
+        .map(|cpu_s| format!("{:.3}", cpu_s / ratio(samples, 1_000_000)))
+        .join(", ")
 }
 
 impl Measurements {
@@ -152,10 +214,13 @@ impl Measurements {
              \n- targets: CPU s per million: (b) (a) + 0.5 = {:.3}, (c) 1.1, (d) 1.6; rows per \
              sample: {MAX_ROWS}\n- wall time of (b) to (d) ends when everything is flushed: \
              trips wait up to 30 s (--max-staleness) for more samples\n- server's CPU is that of \
-             the CQL server during (d), s per million samples",
+             the CQL server during (d), s per million samples\n- CPU s per million of polling \
+             thread, client's threads, workers, other: (c) {}; (d) {}",
             self.runs[0].len(),
             table(head, &rows),
             floor + 0.5,
+            threads(&self.median(2).usage, self.samples),
+            threads(&self.median(3).usage, self.samples),
         )
     }
 
