@@ -4,7 +4,7 @@
 //! tests/servers/up                  # in another terminal: starts both, prints their addresses
 //! TSTAR_TEST_KAFKA=127.0.0.1:PORT TSTAR_TEST_CQL=127.0.0.1:PORT cargo bench --bench live
 //! cargo bench --bench live -- --binary OLD     # alternates with another program
-//! cargo bench --bench live -- --streams paths  # Kafka Streams beside it, on the same topic
+//! cargo bench --bench live -- --streams paths  # Kafka Streams as well, on the same topic
 //! cargo bench --bench live -- --quick          # a small fleet, for a quick try
 //! ```
 //!

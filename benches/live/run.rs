@@ -34,7 +34,7 @@ pub struct Input<'a> {
     pub program: &'a Path,
     /// The fleet.
     pub fleet: FleetConfig,
-    /// Kafka Streams, to run beside it.
+    /// Kafka Streams, to run at the same time.
     pub streams: Option<&'a Program>,
 }
 

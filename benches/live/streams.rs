@@ -1,4 +1,4 @@
-//! Kafka Streams beside the daemon: the program in `streams/` builds trips from the same topic.
+//! Kafka Streams while the daemon runs: the program in `streams/` builds trips from the same topic.
 
 use std::collections::HashMap;
 use std::fs::File;
