@@ -17,7 +17,9 @@ use super::topic::Topics;
 use super::{KafkaError, letter_limit};
 use crate::identity::token_of_device;
 use crate::model::scalar::DeviceTime;
-use crate::store::{Change, DeadLetter, Flush, Journal, Order, Position, StoreError, TripStore};
+use crate::store::{
+    Change, DeadLetter, Flush, Forget, Journal, Order, Position, StoreError, TripStore,
+};
 use crate::views::{ViewError, event, text_id};
 
 /// Approximate maximum size of the dead letters in one request, bytes.
@@ -93,12 +95,12 @@ where
         Ok(Position { delivered: self.handle.acknowledged() })
     }
 
-    async fn announce_erasure(
-        &self,
-        device_id: &str,
-        before_ms: DeviceTime,
-    ) -> Result<(), StoreError> {
+    async fn announce_erasure(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let Some(table) = &self.outputs.table else { return Ok(()) };
+        // Before the tombstones: a later owner that loads these trips would announce them again,
+        // and this one may wake up and erase them before that owner reads which they are.
+        self.trips.begin_forget(device_id, forget).await?;
+        let before_ms = forget.before_ms;
         let mut from_ms = DeviceTime::MIN;
         loop {
             let page = self.trips.range(device_id, from_ms, before_ms, Order::Asc, ERASED_PAGE);

@@ -256,6 +256,7 @@ macro_rules! either {
 impl TripStore for AnyStore {
     forward_trip_store!(
         either: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
+        begin_forget,
         claimed, claim, forgotten_devices, repairs,
     );
 }

@@ -94,6 +94,15 @@ macro_rules! forward_trip_store {
             $via!(self, "forget", forget(device_id, forget))
         }
     };
+    (@begin_forget $via:ident) => {
+        async fn begin_forget(
+            &self,
+            device_id: &str,
+            forget: &$crate::store::Forget,
+        ) -> Result<(), $crate::store::StoreError> {
+            $via!(self, "begin_forget", begin_forget(device_id, forget))
+        }
+    };
     (@claimed $via:ident) => {
         async fn claimed(
             &self,
@@ -192,6 +201,7 @@ macro_rules! shared {
 impl<T: TripStore> TripStore for Arc<T> {
     forward_trip_store!(
         shared: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
+        begin_forget,
         claimed, claim, forgotten_devices, repairs,
     );
 }

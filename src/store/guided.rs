@@ -69,6 +69,7 @@ where
 {
     forward_trip_store!(
         store: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
+        begin_forget,
         claim, forgotten_devices, repairs,
     );
 

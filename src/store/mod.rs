@@ -257,6 +257,16 @@ pub trait TripStore: Send + Sync {
         forget: &Forget,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// Step 1 of [`TripStore::forget`] alone, where each step is durable before the next: from then
+    /// on, whoever loads the device ignores what is about to be erased.
+    fn begin_forget(
+        &self,
+        _device_id: &str,
+        _forget: &Forget,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
+
     /// The partition that a device has claimed in an epoch. May miss a concurrent claim.
     fn claimed(
         &self,
@@ -303,12 +313,11 @@ pub trait Journal: Send + Sync {
     /// share the log, this also ends what an earlier owner of the partition may still write.
     fn position(&self) -> impl Future<Output = Result<Position, StoreError>> + Send;
 
-    /// Announces that the trips of a device that end before a time are about to be erased.
-    /// Everything before it is staged.
+    /// Announces that a forget is about to erase trips of a device. Everything before it is staged.
     fn announce_erasure(
         &self,
         _device_id: &str,
-        _before_ms: DeviceTime,
+        _forget: &Forget,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         async { Ok(()) }
     }

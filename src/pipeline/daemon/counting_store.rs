@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::PartitionStores;
 use crate::kafka::partition_handle::PartitionHandle;
-use crate::model::scalar::DeviceTime;
 use crate::store::raw::{RawRow, RawRows};
-use crate::store::{Flush, Journal, Position, StoreError, TripRow};
+use crate::store::{Flush, Forget, Journal, Position, StoreError, TripRow};
 
 /// Number of written trip rows.
 #[derive(Debug, Default)]
@@ -87,11 +86,7 @@ impl<J: Journal, R: RawRows> Journal for CountingJournal<J, R> {
         self.journal.position().await
     }
 
-    async fn announce_erasure(
-        &self,
-        device_id: &str,
-        before_ms: DeviceTime,
-    ) -> Result<(), StoreError> {
-        self.journal.announce_erasure(device_id, before_ms).await
+    async fn announce_erasure(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        self.journal.announce_erasure(device_id, forget).await
     }
 }

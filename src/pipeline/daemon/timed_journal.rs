@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::kafka::partition_handle::PartitionHandle;
-use crate::model::scalar::DeviceTime;
-use crate::store::{Flush, Journal, Position, StoreError};
+use crate::store::{Flush, Forget, Journal, Position, StoreError};
 use crate::telemetry::operation;
 
 /// A journal whose operations are timed while metrics are recorded. Reports what is durable as the
@@ -29,12 +28,8 @@ impl<J: Journal> Journal for TimedJournal<J> {
         operation("position", self.journal.position()).await
     }
 
-    async fn announce_erasure(
-        &self,
-        device_id: &str,
-        before_ms: DeviceTime,
-    ) -> Result<(), StoreError> {
-        let announcing = self.journal.announce_erasure(device_id, before_ms);
+    async fn announce_erasure(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        let announcing = self.journal.announce_erasure(device_id, forget);
         operation("announce_erasure", announcing).await
     }
 }

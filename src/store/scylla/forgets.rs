@@ -115,16 +115,29 @@ impl<C: Cql> Shared<C> {
 }
 
 impl<C: Cql> ScyllaStore<C> {
-    /// Carries out a forget; each step is acknowledged before the next.
-    pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        let (shared, statements) = (&self.shared, &self.shared.statements);
-        let (version, before) = (forget.version, CqlTimestamp(forget.before_ms.ms()));
+    /// Records a forget. Returns the days that it affects.
+    pub(super) async fn record(
+        &self,
+        device_id: &str,
+        forget: &Forget,
+    ) -> Result<BTreeSet<Day>, StoreError> {
+        let (shared, version) = (&self.shared, forget.version);
+        let before = CqlTimestamp(forget.before_ms.ms());
         let days = shared.days_to_erase(device_id, forget).await?;
         // Two attempts write at the same version. The longer list contains the other and is the
         // larger value, which wins between equal timestamps.
         let buckets: BTreeSet<CqlTimestamp> = days.iter().map(|&day| bucket(day)).collect();
         let values = (device_id, version, before, buckets, version);
-        shared.execute("recording a forget", &statements.add_forget, values).await?;
+        let add = &shared.statements.add_forget;
+        shared.execute("recording a forget", add, values).await?;
+        Ok(days)
+    }
+
+    /// Carries out a forget; each step is acknowledged before the next.
+    pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        let (shared, statements) = (&self.shared, &self.shared.statements);
+        let (version, before) = (forget.version, CqlTimestamp(forget.before_ms.ms()));
+        let days = self.record(device_id, forget).await?;
         let mut deletes = Vec::with_capacity(days.len());
         for &day in &days {
             let of_day = (version, device_id, bucket(day), before);

@@ -385,6 +385,10 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         self.shared.erased(device_id).await
     }
 
+    async fn begin_forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        self.record(device_id, forget).await.map(drop)
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         let erased = self.erase(device_id, forget).await;
         *self.device_page() = None;

@@ -142,6 +142,10 @@ impl TripStore for SimStore {
         Ok(found)
     }
 
+    async fn begin_forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+        self.trips.begin_forget(device_id, forget).await
+    }
+
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         {
             let mut world = self.world();
