@@ -258,6 +258,7 @@ impl Topics {
     }
 }
 
+/// A week, ms, as a setting of a topic.
 const WEEK_MS: &str = "604800000";
 
 /// Specification of a new topic. A dead letter has the timestamp of its record: with default
