@@ -123,7 +123,7 @@ impl<C: ProducerClient> TableWriter<C> {
     ) -> Result<(), StoreError> {
         let name = table_transactional_id(&topic.name, self.handle.partition());
         let begun = self.transactions.get_or_try_init(|| producer.transactions(&name)).await;
-        begun.map(drop).map_err(|error| failed(topic, error))
+        self.unless_fenced(topic, begun.map(drop)).await
     }
 
     /// Sends the trips that a flush changed, and no value for the ids that this retires.
@@ -169,19 +169,26 @@ impl<C: ProducerClient> TableWriter<C> {
             return Ok(());
         }
         let transactions = self.transactions.get().expect("the position was read before");
-        match transactions.send(records.into()).await {
-            Err(KafkaError::Fenced { name }) => {
-                // Another instance has the partition, and this one is about to learn it. Or that
-                // one is a former owner that has not learnt it.
-                let cancelled = self.handle.cancelled();
-                if tokio::time::timeout(FENCED_DELAY, cancelled).await.is_err() {
-                    self.handle.restart();
-                    self.handle.cancelled().await;
-                }
-                Err(failed(topic, KafkaError::Fenced { name }))
-            }
-            sent => sent.map_err(|error| failed(topic, error)),
+        let sent = transactions.send(records.into()).await;
+        self.unless_fenced(topic, sent).await
+    }
+
+    /// Returns how a call ended, unless this writer was fenced: then never, as the worker is about
+    /// to be cancelled or replaced.
+    async fn unless_fenced(
+        &self,
+        topic: &TableTopic,
+        result: Result<(), KafkaError>,
+    ) -> Result<(), StoreError> {
+        if !matches!(result, Err(KafkaError::Fenced { .. })) {
+            return result.map_err(|error| failed(topic, error));
         }
+        // Another instance has the partition, and this one is about to learn it. Or that one is a
+        // former owner that has not learnt it.
+        if tokio::time::timeout(FENCED_DELAY, self.handle.cancelled()).await.is_err() {
+            self.handle.restart();
+        }
+        std::future::pending().await
     }
 }
 

@@ -44,7 +44,7 @@ use world::EventCounts;
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 103] = [
+const OCCURS: [&str; 104] = [
     "answers from memory",
     "answers of a former owner",
     "answers that include what was read",
@@ -55,6 +55,7 @@ const OCCURS: [&str; 103] = [
     "assignments lost",
     "asynchronous commits that are lost",
     "asynchronous commits that are refused",
+    "beginnings that are fenced",
     "claims inserted",
     "claims that come too late",
     "claims that decide though a forget erased them",

@@ -190,7 +190,7 @@ impl ProducerClient for Sender {
         name: &str,
         _: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Self::Transactions, KafkaError> {
-        Ok(SimTransactions::begin(&self.world, self.owner, name))
+        SimTransactions::begin(&self.world, self.owner, name)
     }
 
     fn unbatched(&self) -> Result<Self, ClientError> {

@@ -121,9 +121,16 @@ pub struct SimTransactions {
 }
 
 impl SimTransactions {
-    pub fn begin(world: &Shared, owner: usize, name: &str) -> Self {
-        let producer = lock(world).table.begin(name);
-        Self { world: Arc::clone(world), owner, producer }
+    pub fn begin(world: &Shared, owner: usize, name: &str) -> Result<Self, KafkaError> {
+        let mut shared = lock(world);
+        let producer = shared.table.begin(name);
+        if shared.fails(30) {
+            // A former owner begins at the same time, is later, and then learns what it is.
+            shared.see("beginnings that are fenced");
+            let (name, _) = shared.table.begin(name);
+            return Err(KafkaError::Fenced { name });
+        }
+        Ok(Self { world: Arc::clone(world), owner, producer })
     }
 }
 
