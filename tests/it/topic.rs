@@ -103,6 +103,17 @@ impl Topic {
         let options = AdminOptions::new().operation_timeout(Some(REQUEST_TIMEOUT));
         let made = block_on(self.admin.create_topics([new], &options)).unwrap();
         made.into_iter().for_each(|made| drop(made.unwrap()));
+        self.wait_for_leaders(usize::try_from(new.num_partitions).unwrap());
+    }
+
+    /// Brokers accept a change of topics before they know its outcome themselves.
+    fn wait_for_leaders(&self, partitions: usize) {
+        until("a leader of each partition", || {
+            let metadata = self.admin.inner().fetch_metadata(Some(&self.name), REQUEST_TIMEOUT);
+            let metadata = metadata.ok()?;
+            let led = metadata.topics()[0].partitions().iter().filter(|it| it.leader() >= 0);
+            (led.count() == partitions).then_some(())
+        });
     }
 
     pub fn remove(&self) {
@@ -116,6 +127,7 @@ impl Topic {
         let new = NewPartitions::new(&self.name, partitions);
         let grown = block_on(self.admin.create_partitions([&new], &options)).unwrap();
         grown.into_iter().for_each(|grown| drop(grown.unwrap()));
+        self.wait_for_leaders(partitions);
     }
 
     /// Deletes the records of a partition before an offset, as retention would.

@@ -5,9 +5,8 @@ use serde_json::Value;
 use tstar::internals::kafka::producer::ProducerRecord;
 
 use super::{HASTE, LATER, count, devices, fleet, ids, is_gone, lines_of, others};
-use crate::cli::{Folder, Ran, minutes, number};
+use crate::cli::{Folder, minutes, number};
 use crate::control_keys;
-use crate::faults::until;
 use crate::topic::file::until_read;
 use crate::topic::{Topic, drain, start};
 
@@ -21,14 +20,6 @@ fn read(folder: &Folder, topic: &Topic, store: &str, flags: &str) -> Value {
     let running = start(folder, &words);
     until_read(folder, store, topic);
     drain(running, &words).ends(0).json()
-}
-
-/// Runs a command once new partitions have a leader.
-fn led(folder: &Folder, words: &str) -> Ran {
-    until("a leader of each partition", || {
-        let ran = folder.run(words);
-        (ran.code != Some(69)).then_some(ran)
-    })
 }
 
 #[test]
@@ -143,7 +134,7 @@ fn a_device_without_trips_is_accepted_and_another_log_is_refused() {
         folder.run(&format!("forget {words}")).ends(code).prints_nothing().says(&[says]);
     }
     topic.grow(8);
-    let ran = led(&folder, &format!("forget truck-1 {words}"));
+    let ran = folder.run(&format!("forget truck-1 {words}"));
     ran.ends(78).prints_nothing().says(&["has 8 partitions", "epoch new"]);
     assert_eq!(topic.ends(PARTITIONS), before);
 }
@@ -170,7 +161,7 @@ fn a_partition_is_known_from_an_epoch_before_while_there_are_as_many() {
     read(&folder, &topic, "t.db", "--key any");
     assert_eq!(devices(&folder, STORE), ["truck-1"]);
     topic.grow(8);
-    led(&folder, &format!("epoch new --key any {words}")).ends(0);
+    folder.run(&format!("epoch new --key any {words}")).ends(0);
     let refused = folder.run(&forget).ends(78).prints_nothing();
     refused.says(&["its latest trip is from an epoch with another partition count"]);
 }
