@@ -1,4 +1,4 @@
-//! Rows (c) and (d): runs `tstar run` until everything is stored.
+//! Rows (c) to (e): runs `tstar run` until everything is stored.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,6 +41,8 @@ pub struct DaemonRun {
     pub log: Log,
     /// The store.
     pub target: StoreTarget,
+    /// More flags.
+    pub flags: Vec<String>,
 }
 
 /// Resource usage of a run.
@@ -100,6 +102,7 @@ impl DaemonRun {
                 args.extend(["--store", url, "--group", group].map(str::to_owned));
             }
         }
+        args.extend(self.flags.iter().cloned());
         args
     }
 

@@ -23,12 +23,16 @@ enum Target {
     Whole(f64),
 }
 
-const ROWS: [(&str, Target); 4] = [
+const ROWS: [(&str, Target); 5] = [
     ("(a) drained by the client", Target::None),
     ("(b) decoding, trips in memory", Target::Above(0.5)),
     ("(c) tstar run into SQLite", Target::Whole(1.1)),
     ("(d) tstar run into a CQL server", Target::Whole(1.6)),
+    ("(e) the same with the table topic", Target::None),
 ];
+
+/// Flags of row (e).
+const TABLE: &[&str] = &["--table-topic"];
 
 /// Columns of a comparison of programs.
 const COMPARED: [&str; 7] = [
@@ -60,7 +64,7 @@ struct Run {
 /// The runs of each row, by CPU time.
 pub struct Measurements {
     samples: u64,
-    runs: [Vec<Run>; 4],
+    runs: [Vec<Run>; 5],
 }
 
 impl Input<'_> {
@@ -75,9 +79,10 @@ impl Input<'_> {
             }
             2 => {
                 let file = self.folder.join(format!("run-{nth}.db"));
-                self.daemon(tstar(), StoreTarget::File(file))?
+                self.daemon(tstar(), StoreTarget::File(file), &[])?
             }
-            _ => self.to_keyspace(tstar(), &nth.to_string())?,
+            3 => self.to_keyspace(tstar(), &nth.to_string(), &[])?,
+            _ => self.to_keyspace(tstar(), &format!("{nth}_table"), TABLE)?,
         };
         self.counted(ROWS[row].0, usage)
     }
@@ -89,12 +94,12 @@ impl Input<'_> {
         Ok(Run { usage, counts })
     }
 
-    fn to_keyspace(&self, program: &Path, nth: &str) -> anyhow::Result<RunUsage> {
+    fn to_keyspace(&self, program: &Path, nth: &str, flags: &[&str]) -> anyhow::Result<RunUsage> {
         let keyspace = format!("tstar_bench_{}_{nth}", std::process::id());
         self.servers.create_keyspace(self.folder, program, &keyspace)?;
         let (url, server) = (self.servers.url(&keyspace), self.servers.cql_pid);
-        let usage =
-            self.daemon(program, StoreTarget::Keyspace { url, group: keyspace.clone(), server });
+        let target = StoreTarget::Keyspace { url, group: keyspace.clone(), server };
+        let usage = self.daemon(program, target, flags);
         // Also after an error.
         let dropped = self.servers.drop_keyspace(&keyspace);
         let usage = usage?;
@@ -105,12 +110,18 @@ impl Input<'_> {
 
     /// Runs the daemon in a process without other children, so that the kernel's figures are those
     /// of the daemon.
-    fn daemon(&self, program: &Path, target: StoreTarget) -> anyhow::Result<RunUsage> {
+    fn daemon(
+        &self,
+        program: &Path,
+        target: StoreTarget,
+        flags: &[&str],
+    ) -> anyhow::Result<RunUsage> {
         let run = DaemonRun {
             folder: self.folder.to_owned(),
             program: program.to_owned(),
             log: self.log.clone(),
             target,
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
         };
         let mut child = crate::child::plain(self.folder, &std::env::current_exe()?);
         child.arg("--daemon").arg(serde_json::to_string(&run)?);
@@ -131,7 +142,7 @@ pub fn compare(input: &Input<'_>, programs: &[PathBuf], runs: u32) -> anyhow::Re
     for nth in 0..runs {
         for (at, program) in programs.iter().enumerate() {
             let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let usage = input.to_keyspace(program, &format!("{nth}_{at}"))?;
+            let usage = input.to_keyspace(program, &format!("{nth}_{at}"), &[])?;
             let Run { usage, counts } = input.counted(&name, usage)?;
             rows.push([
                 name,
@@ -212,15 +223,16 @@ impl Measurements {
         format!(
             "topic: the run of median CPU of {}; CPU is user and system time of all threads\n\n{}\n\
              \n- targets: CPU s per million: (b) (a) + 0.5 = {:.3}, (c) 1.1, (d) 1.6; rows per \
-             sample: {MAX_ROWS}\n- wall time of (b) to (d) ends when everything is flushed: \
+             sample: {MAX_ROWS}\n- wall time of (b) to (e) ends when everything is flushed: \
              trips wait up to 30 s (--max-staleness) for more samples\n- server's CPU is that of \
-             the CQL server during (d), s per million samples\n- CPU s per million of polling \
-             thread, client's threads, workers, other: (c) {}; (d) {}",
+             the CQL server during (d) and (e), s per million samples\n- CPU s per million of \
+             polling thread, client's threads, workers, other: (c) {}; (d) {}; (e) {}",
             self.runs[0].len(),
             table(head, &rows),
             floor + 0.5,
             threads(&self.median(2).usage, self.samples),
             threads(&self.median(3).usage, self.samples),
+            threads(&self.median(4).usage, self.samples),
         )
     }
 

@@ -240,7 +240,7 @@ impl Topic {
     /// # Errors
     /// The broker refuses, or does not answer.
     pub fn remove(&self) -> anyhow::Result<()> {
-        let outputs = ["", ".trips", ".dlq", "-trips-changelog"]
+        let outputs = ["", ".trips", ".trips.table", ".dlq", "-trips-changelog"]
             .map(|suffix| format!("{}{suffix}", self.name));
         let names = outputs.each_ref().map(String::as_str);
         for outcome in blocking(self.admin.delete_topics(&names, &options()))?? {
