@@ -1,5 +1,6 @@
 //! Tags of trips: they stay with a trip whatever arrives late, on every store.
 
+mod killed;
 mod served;
 
 use std::collections::{BTreeMap, BTreeSet};
