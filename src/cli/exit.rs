@@ -180,6 +180,7 @@ fn store(error: &StoreError) -> u8 {
         // A store operation may fail because the log does.
         StoreError::Failed { source, .. } => log(&**source).unwrap_or(IO),
         StoreError::NotAStore { .. }
+        | StoreError::InTheWay { .. }
         | StoreError::NoSchema { .. }
         | StoreError::Denied { .. }
         | StoreError::Options { .. }

@@ -1,5 +1,6 @@
 //! The command line: results go to stdout, everything else to stderr.
 
+mod backup;
 mod config;
 mod confirm;
 mod demo;
@@ -115,6 +116,10 @@ enum Command {
     Forget(Box<forget::ForgetArgs>),
     /// Show and manage epochs
     Epoch(epoch::EpochArgs),
+    /// Copy a store in a file, also while it is written
+    Backup(backup::BackupArgs),
+    /// Check a copy of a store, and put it in the place of a store that is lost
+    Restore(backup::RestoreArgs),
     /// Check a store, its log and this machine
     Doctor(doctor::DoctorArgs),
     /// Show and check the settings
@@ -198,6 +203,8 @@ async fn dispatch(
         Command::Replay(args) => replay::run(&args, context, printer).await,
         Command::Rebuild(args) => rebuild::run(&args, context, printer).await,
         Command::Verify(args) => verify::run(&args, context, printer).await,
+        Command::Backup(args) => backup::back_up(&args, context, printer).await,
+        Command::Restore(args) => backup::restore(&args, context, printer).await,
         Command::Doctor(args) => doctor::run(&args, context, printer).await,
         Command::Config(args) => config::run(&args, context, printer),
         Command::Schema(args) => schema::run(&args, context, printer).await,

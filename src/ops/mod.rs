@@ -1,6 +1,7 @@
 //! The use cases behind the commands and the HTTP API: request in, outcome out, progress by
 //! callback. Flags, settings and printing belong to the layers above.
 
+pub mod backup;
 pub mod demo;
 pub mod device_partition;
 pub mod dlq;

@@ -25,6 +25,14 @@ pub enum StoreError {
         /// Path of the lock file.
         lock: String,
     },
+    /// A file is where a restored store would be, or would be taken for a part of it.
+    #[error(
+        "`{location}` is in the way of the restored store; move it away, or use another --store"
+    )]
+    InTheWay {
+        /// Path of the file.
+        location: String,
+    },
     /// The file is not a store.
     #[error("`{location}` is not a tstar store: {reason}; use another --store")]
     NotAStore {

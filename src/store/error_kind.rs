@@ -8,6 +8,7 @@ impl StoreError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "missing",
+            Self::InTheWay { .. } => "in_the_way",
             Self::Locked { .. } => "locked",
             Self::NotAStore { .. } => "foreign",
             Self::FormatTooNew { .. } => "newer",

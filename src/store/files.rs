@@ -87,6 +87,11 @@ impl NewFile {
         self.0.as_file()
     }
 
+    /// Its path until then.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     /// Makes the content durable under the name `path`, and returns the file, still open.
     ///
     /// # Errors

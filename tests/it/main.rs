@@ -4,6 +4,7 @@
 
 mod arrivals;
 mod away;
+mod backup;
 mod blob_real;
 mod chaos;
 mod claims;

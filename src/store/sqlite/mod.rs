@@ -4,6 +4,7 @@
 //! `synchronous = FULL`: once `commit` returns, all of it is on disk. Calls block their thread, so
 //! run them on one that may block.
 
+mod backup;
 mod claims;
 mod ends;
 mod forgets;

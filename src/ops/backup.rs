@@ -1,0 +1,154 @@
+//! Copies a store in a file, checks a copy, and puts it in the place of a store that is lost.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::{BadData, InvalidRequest};
+use crate::store::files::NewFile;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{AnyStore, EpochStore as _, Journal as _, StoreUrl};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 20;
+
+/// A copy of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BackupReport {
+    /// Path of the copy.
+    pub file: String,
+    /// Size, bytes.
+    pub bytes: u64,
+    /// SHA-256, in hex.
+    pub sha256: String,
+    /// How far the copy has read its log.
+    pub read: ReadPosition,
+}
+
+/// How far a store has read its log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum ReadPosition {
+    /// A topic.
+    Topic {
+        /// Name of the topic.
+        topic: String,
+        /// The newest epoch.
+        epoch: i32,
+        /// The next offset of each partition.
+        next_offsets: BTreeMap<i32, i64>,
+    },
+    /// Files.
+    Files {
+        /// Number of records.
+        records: i64,
+    },
+}
+
+async fn position(store: &SqliteStore) -> anyhow::Result<ReadPosition> {
+    if let Some(newest) = store.epochs().await?.pop() {
+        let (topic, epoch) = (newest.topic, newest.epoch);
+        return Ok(ReadPosition::Topic { topic, epoch, next_offsets: store.positions()? });
+    }
+    Ok(ReadPosition::Files { records: store.position().await?.delivered.get() })
+}
+
+/// Copies a store to a file, which appears, or is replaced, once it is complete and checked.
+///
+/// # Errors
+/// The store is not a file, or is that file; or the disk fails.
+pub async fn back_up(
+    store: &AnyStore,
+    url: &StoreUrl,
+    file: &Path,
+) -> anyhow::Result<BackupReport> {
+    let (Some(store), Some(path)) = (store.embedded(), url.path()) else {
+        let problem = "`tstar backup` copies a store in a file; for a keyspace, take a snapshot of \
+                       its nodes: see docs/backup.md";
+        return Err(InvalidRequest(problem.into()).into());
+    };
+    if file.canonicalize().is_ok_and(|file| path.canonicalize().is_ok_and(|path| path == file)) {
+        let problem = format!("`{}` is the store itself; name another file", file.display());
+        return Err(InvalidRequest(problem).into());
+    }
+    let failed = || format!("`{}` cannot be written", file.display());
+    let new = NewFile::create(file).with_context(failed)?;
+    store.copy_to(new.path())?;
+    let report = check(new.path(), None).await?;
+    new.persist(file).with_context(failed)?;
+    Ok(BackupReport { file: file.display().to_string(), ..report })
+}
+
+/// Checks that a file is a store, whole, and of this hash if one is given.
+///
+/// # Errors
+/// It is not.
+pub async fn check(file: &Path, sha256: Option<&str>) -> anyhow::Result<BackupReport> {
+    let name = file.display().to_string();
+    let store = SqliteStore::open_reader(file)?;
+    if let Some(fault) = store.is_sound()? {
+        let problem = format!("`{name}` is damaged: SQLite finds: {fault}; take another backup");
+        return Err(BadData(problem).into());
+    }
+    let read = position(&store).await?;
+    drop(store);
+    let failed = || format!("`{name}` cannot be read");
+    let (found, bytes) = copy(&mut File::open(file)?, &mut io::sink()).with_context(failed)?;
+    let report = BackupReport { file: name, bytes, sha256: found, read };
+    match sha256.filter(|expected| !expected.eq_ignore_ascii_case(&report.sha256)) {
+        Some(expected) => {
+            let BackupReport { file, sha256, .. } = report;
+            let problem = format!(
+                "`{file}` has SHA-256 {sha256}, not {expected}; it is another \
+                                   file, or was changed"
+            );
+            Err(BadData(problem).into())
+        }
+        None => Ok(report),
+    }
+}
+
+/// Puts a copy in the place of a store that is lost.
+///
+/// # Errors
+/// The copy is not a store that is whole, the store is not a file, or there is one.
+pub async fn restore(
+    file: &Path,
+    sha256: Option<&str>,
+    url: &StoreUrl,
+) -> anyhow::Result<BackupReport> {
+    let Some(path) = url.path() else {
+        let problem = "`tstar restore` writes a store in a file; for a keyspace see docs/backup.md";
+        return Err(InvalidRequest(problem.into()).into());
+    };
+    let report = check(file, sha256).await?;
+    SqliteStore::put_in_place(path, |new| {
+        let mut to = new.file();
+        let (found, _) = copy(&mut File::open(file)?, &mut to)?;
+        to.flush()?;
+        match found == report.sha256 {
+            true => Ok(()),
+            false => Err(io::Error::other("the backup changed while it was read")),
+        }
+    })?;
+    Ok(report)
+}
+
+/// Copies bytes; returns their SHA-256 and number.
+fn copy(from: &mut File, to: &mut impl io::Write) -> io::Result<(String, u64)> {
+    let (mut hash, mut chunk, mut bytes) = (Sha256::new(), vec![0; CHUNK], 0);
+    loop {
+        let read = from.read(&mut chunk)?;
+        if read == 0 {
+            return Ok((data_encoding::HEXLOWER.encode(&hash.finalize()), bytes));
+        }
+        hash.update(&chunk[..read]);
+        to.write_all(&chunk[..read])?;
+        bytes += read as u64;
+    }
+}

@@ -1,0 +1,75 @@
+//! Copies of a whole store, and the place of a restored one.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use rusqlite::backup::Backup;
+
+use super::lock::WriterLock;
+use super::open::connect;
+use super::{SqliteStore, failed};
+use crate::store::StoreError;
+use crate::store::files::{NewFile, with_suffix};
+
+/// All pages at once: between steps, a writer would make the copy start again.
+const ALL_PAGES: i32 = -1;
+
+impl SqliteStore {
+    /// Copies the store to an empty file, as it is at this moment, while another process may write
+    /// to it. The copy is one file, which needs no other next to it.
+    ///
+    /// # Errors
+    /// The database or the disk fails.
+    pub fn copy_to(&self, path: &Path) -> Result<(), StoreError> {
+        let location = path.display().to_string();
+        let doing = "copying the store";
+        let mut copy = connect(path).map_err(failed(&location, doing))?;
+        let connection = self.connection();
+        let backup = Backup::new(&connection, &mut copy).map_err(failed(&location, doing))?;
+        let is_done = backup.step(ALL_PAGES).map_err(failed(&location, doing))?;
+        debug_assert_eq!(is_done, rusqlite::backup::StepResult::Done);
+        drop(backup);
+        drop(connection);
+        let mode =
+            copy.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0));
+        mode.map(drop).map_err(failed(&location, doing))
+    }
+
+    /// The next offset of each partition of a topic.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn positions(&self) -> Result<BTreeMap<i32, i64>, StoreError> {
+        let connection = self.connection();
+        let select = "SELECT partition, next_offset FROM positions ORDER BY partition ASC";
+        let read = || {
+            let mut statement = connection.prepare_cached(select)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(failed(&self.location, "reading the positions"))
+    }
+
+    /// Puts a file in the place of a store that is gone. `write` fills it.
+    ///
+    /// # Errors
+    /// There is a file of a store, another process writes to it, or the disk fails.
+    pub fn put_in_place(
+        path: &Path,
+        write: impl FnOnce(&NewFile) -> io::Result<()>,
+    ) -> Result<(), StoreError> {
+        let location = path.display().to_string();
+        let _lock = WriterLock::acquire(path, &location)?;
+        // What SQLite finds next to a file of this name, it takes for a part of it.
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            let file = with_suffix(path, suffix);
+            if file.symlink_metadata().is_ok() {
+                return Err(StoreError::InTheWay { location: file.display().to_string() });
+            }
+        }
+        let new = NewFile::create(path).map_err(failed(&location, "creating the file"))?;
+        write(&new).map_err(failed(&location, "restoring the store"))?;
+        new.persist(path).map(drop).map_err(failed(&location, "restoring the store"))
+    }
+}
