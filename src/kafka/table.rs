@@ -25,7 +25,8 @@ use crate::model::epoch::Division;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
 use crate::store::{Flush, StoreError, TripRow};
-use crate::views::{connect_json, text_id};
+use crate::views::table::TableFormat;
+use crate::views::text_id;
 
 /// How long a fenced writer waits to learn that its partition has another owner.
 const FENCED_DELAY: Duration = Duration::from_secs(5);
@@ -37,6 +38,8 @@ pub struct TableTopic {
     pub name: String,
     /// Number of its partitions. Never changes: an id that moves would keep its old value.
     pub partitions: i32,
+    /// Encoding of the values.
+    pub format: TableFormat,
     /// The newest epoch of the log.
     pub division: Division,
     /// Maximum size of a record, bytes.
@@ -211,8 +214,8 @@ impl TableTopic {
     fn trip(&self, row: &TripRow) -> Result<TransactionRecord, StoreError> {
         let mut record = self.tombstone(&row.device_id, row.t_star_ms)?;
         let max_bytes = self.max_bytes.saturating_sub(size(&record.record));
-        let value = connect_json(row, max_bytes).map_err(|error| failed(self, error))?;
-        (record.record.value, record.is_tombstone) = (value.into_bytes(), false);
+        let value = self.format.encode(row, max_bytes).map_err(|error| failed(self, error))?;
+        (record.record.value, record.is_tombstone) = (value, false);
         Ok(record)
     }
 
@@ -247,7 +250,7 @@ mod tests {
             partitioner: Some(partitioner),
         };
         let (name, division) = ("samples.trips.table".into(), epoch.division());
-        TableTopic { name, partitions: 4, division, max_bytes: 10_000 }
+        TableTopic { name, partitions: 4, format: TableFormat::Json, division, max_bytes: 10_000 }
     }
 
     fn row(partition: i32, version: i64) -> TripRow {

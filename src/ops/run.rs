@@ -28,6 +28,7 @@ use crate::registry::Registry;
 use crate::store::{
     Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, KeyStore, OpenOptions, StoreUrl, ask_keys,
 };
+use crate::views::table::{AVRO_SCHEMA, TableFormat};
 
 /// Delay before brokers that do not respond are asked again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
@@ -52,7 +53,7 @@ pub struct RunRequest {
     pub from: Option<StartFrom>,
     /// The control keys of this process.
     pub keys: ControlKeys,
-    /// The registry of the schemas that records name.
+    /// The registry of the schemas that records name, and of the schema of the table topic.
     pub registry: Option<Arc<Registry>>,
     /// The rules that decide trips; those not given are the rules of the epoch.
     pub rules: RulesRequest,
@@ -204,10 +205,34 @@ impl Daemon<'_> {
         if let Some(partitions) = request.table_partitions {
             let (name, newest) = (table_topic(&request.topic), log.epochs.last());
             let division = newest.expect("one was made").division();
-            let table = TableTopic { name, partitions, division, max_bytes: outputs.event_bytes };
+            let format = self.table_format(&name).await?;
+            let max_bytes = outputs.event_bytes;
+            let table = TableTopic { name, partitions, format, division, max_bytes };
             outputs.write_table(table, &log.topics).await?;
         }
         Ok((store, outputs, log))
+    }
+
+    /// The encoding of values of the table topic: Avro if there is a registry, which is waited for.
+    async fn table_format(&self, topic: &str) -> Result<TableFormat, KafkaError> {
+        let Some(registry) = &self.request.registry else { return Ok(TableFormat::Json) };
+        loop {
+            match registry.register(&format!("{topic}-value"), &AVRO_SCHEMA).await {
+                Ok(schema_id) => return Ok(TableFormat::Avro { schema_id }),
+                Err(error) if error.is_refusal() => {
+                    let problem = format!(
+                        "cannot be written as Avro: {error}; change the compatibility of the \
+                         subject, or run without --schema-registry"
+                    );
+                    return Err(KafkaError::TopicMismatch { topic: topic.to_owned(), problem });
+                }
+                Err(error) => {
+                    let why = format!("{error}; topic `{topic}` needs the id of its schema");
+                    (self.on_event)(DaemonEvent::Waiting(why));
+                }
+            }
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
     }
 
     /// Preflight checks: topic, output topics, epoch, control keys. Waits for brokers.

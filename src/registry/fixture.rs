@@ -17,6 +17,7 @@ use super::{Registry, RegistryUrl};
 pub struct FakeRegistry {
     answers: Arc<Mutex<HashMap<String, (u16, String)>>>,
     requests: Arc<Mutex<Vec<(String, String)>>>,
+    bodies: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeRegistry {
@@ -31,6 +32,12 @@ impl FakeRegistry {
         self.requests.lock().unwrap().clone()
     }
 
+    /// What was sent.
+    pub fn bodies(&self) -> Vec<Value> {
+        let bodies = self.bodies.lock().unwrap();
+        bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+    }
+
     /// Serves on a listener; what is not set is unknown to the registry.
     pub fn on(&self, listener: TcpListener) {
         let app = Router::new().fallback(serve).with_state(self.clone());
@@ -38,10 +45,18 @@ impl FakeRegistry {
     }
 }
 
-async fn serve(State(served): State<FakeRegistry>, uri: Uri, headers: HeaderMap) -> Response {
+async fn serve(
+    State(served): State<FakeRegistry>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
     let login = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
     let path = uri.path_and_query().unwrap().to_string();
     served.requests.lock().unwrap().push((path.clone(), login.unwrap_or_default()));
+    if !body.is_empty() {
+        served.bodies.lock().unwrap().push(body);
+    }
     let unknown = (404, json!({"error_code": 40403, "message": "Schema not found"}).to_string());
     let (status, body) = served.answers.lock().unwrap().get(&path).cloned().unwrap_or(unknown);
     (StatusCode::from_u16(status).unwrap(), body).into_response()

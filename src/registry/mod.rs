@@ -1,4 +1,5 @@
-//! Asks a Confluent-compatible schema registry what the id of a schema means.
+//! A client of a Confluent-compatible schema registry: what the id of a schema means, and what id a
+//! schema has.
 //!
 //! | module | content |
 //! |---|---|
@@ -16,6 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use self::client::{Client, Response};
 pub use self::url::{Credentials, RegistryUrl};
@@ -39,6 +42,15 @@ pub struct RegistryError {
     url: String,
     /// What failed, and what to do.
     problem: String,
+    is_refusal: bool,
+}
+
+impl RegistryError {
+    /// Whether the registry refuses what it was sent: another attempt does not help.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.is_refusal
+    }
 }
 
 /// A schema registry.
@@ -70,6 +82,14 @@ struct Reference {
 #[derive(Deserialize)]
 struct Problem {
     error_code: u32,
+    #[serde(default)]
+    message: String,
+}
+
+/// The answer about a schema.
+#[derive(Deserialize)]
+struct Registered {
+    id: u32,
 }
 
 impl Registry {
@@ -90,7 +110,9 @@ impl Registry {
             SchemaId::Number(number) => format!("/schemas/ids/{number}"),
             SchemaId::Guid(guid) => format!("/schemas/guids/{guid}"),
         };
-        let Some(answer) = self.request(&path).await? else { return Ok(SchemaVerdict::Unknown) };
+        let Some(answer) = self.request::<Answer>(&path, None).await? else {
+            return Ok(SchemaVerdict::Unknown);
+        };
         let Answer { schema, kind, references } = answer;
         Ok(match self.resolve(schema.len(), references).await? {
             Ok(references) => {
@@ -123,7 +145,7 @@ impl Registry {
             let subject = url::encoded(&subject);
             // A schema that was deleted softly still decides the records written by it.
             let path = format!("/subjects/{subject}/versions/{version}?deleted=true");
-            let Some(answer) = self.request(&path).await? else {
+            let Some(answer) = self.request::<Answer>(&path, None).await? else {
                 let problem = format!(
                     "it refers to `{name}`, version {version} of subject `{subject}`, which the \
                      registry did not have"
@@ -142,20 +164,50 @@ impl Registry {
         Ok(Ok(in_order(found)))
     }
 
-    /// Requests a path; `None` if the registry says that it does not exist.
-    async fn request(&self, path: &str) -> Result<Option<Answer>, RegistryError> {
-        let failed =
-            |problem: String| RegistryError { url: self.client.url().to_string(), problem };
-        let Response { status, body } = self.client.get(path).await.map_err(failed)?;
-        let is_unknown = || {
-            let problem = serde_json::from_slice::<Problem>(&body);
-            problem.is_ok_and(|problem| NOT_FOUND.contains(&problem.error_code))
-        };
+    /// The id of an Avro schema in a subject, in which it is registered if it is not yet.
+    ///
+    /// # Errors
+    /// The registry does not answer, denies access, or [refuses](RegistryError::is_refusal) the
+    /// schema.
+    pub async fn register(&self, subject: &str, schema: &str) -> Result<u32, RegistryError> {
+        let path = format!("/subjects/{}", url::encoded(subject));
+        let body = json!({"schema": schema, "schemaType": avro()}).to_string();
+        // An account that may only read finds a schema that is registered.
+        if let Some(Registered { id }) = self.request(&path, Some(body.clone())).await? {
+            return Ok(id);
+        }
+        let path = format!("{path}/versions");
+        let registered = self.request(&path, Some(body)).await?;
+        registered.map(|Registered { id }| id).ok_or_else(|| {
+            self.failed(format!("answered {path} with status 404: check schema_registry"))
+        })
+    }
+
+    fn failed(&self, problem: String) -> RegistryError {
+        RegistryError { url: self.client.url().to_string(), problem, is_refusal: false }
+    }
+
+    /// Requests a path, or sends a body there; `None` if the registry says that it does not exist.
+    async fn request<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<Option<T>, RegistryError> {
+        let failed = |problem| self.failed(problem);
+        let Response { status, body } = self.client.request(path, body).await.map_err(failed)?;
+        let problem = || serde_json::from_slice::<Problem>(&body).ok();
+        let is_unknown = || problem().is_some_and(|it| NOT_FOUND.contains(&it.error_code));
         match status {
             200 => serde_json::from_slice(&body).map(Some).map_err(|error| {
                 failed(format!("answered {path} with something that is not a schema: {error}"))
             }),
             404 if is_unknown() => Ok(None),
+            // The schema is not compatible with the one before, or not valid.
+            409 | 422 => {
+                let message = problem().map(|it| it.message).unwrap_or_default();
+                let problem = format!("refuses {path} with status {status}: {message}");
+                Err(RegistryError { is_refusal: true, ..failed(problem) })
+            }
             401 | 403 => {
                 Err(failed(format!("denied access ({status}): check schema_registry_auth_file")))
             }

@@ -135,3 +135,30 @@ async fn a_login_and_a_path_are_sent() {
         [("/api/schemas/ids/1".to_owned(), "Basic YW5uOnNlY3JldA==".to_owned())]
     );
 }
+
+#[tokio::test]
+async fn a_schema_is_registered_unless_the_subject_has_it() {
+    let (served, url) = registry(&[
+        ("/subjects/known", 200, json!({"subject": "known", "version": 3, "id": 7, "schema": "x"})),
+        ("/subjects/new%2F1/versions", 200, json!({"id": 8})),
+        ("/subjects/denied/versions", 403, json!({"error_code": 40301})),
+        ("/subjects/other", 409, json!({"error_code": 409, "message": "a field is missing"})),
+    ])
+    .await;
+    let client = client(&url);
+    assert_eq!(client.register("known", "x").await.unwrap(), 7);
+    assert_eq!(client.register("new/1", "x").await.unwrap(), 8);
+    let paths: Vec<_> = served.requests().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(paths, ["/subjects/known", "/subjects/new%2F1", "/subjects/new%2F1/versions"]);
+    let sent = json!({"schema": "x", "schemaType": "AVRO"});
+    assert_eq!(served.bodies(), [sent.clone(), sent.clone(), sent]);
+    for (subject, is_refusal, why) in [
+        ("denied", false, "denied access (403): check schema_registry_auth_file"),
+        ("nowhere", false, "with status 404: check schema_registry"),
+        ("other", true, "refuses /subjects/other with status 409: a field is missing"),
+    ] {
+        let error = client.register(subject, "x").await.unwrap_err();
+        assert_eq!(error.is_refusal(), is_refusal, "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}

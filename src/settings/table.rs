@@ -216,7 +216,8 @@ settings! {
     /// URL of the schema registry; empty for none.
     schema_registry: String {
         key: "schema_registry", default: "", syntax: REGISTRY, flags: [Topic, Registry],
-        help: "URL of a Confluent-compatible schema registry, for records that name their schemas",
+        help: "URL of a Confluent-compatible schema registry, for records that name their schemas, and \
+               for the table topic in Avro",
     }
 
     /// Path of the file with the login of the registry; empty for none.

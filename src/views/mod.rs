@@ -3,7 +3,6 @@
 //! [`TripJson`] is the trip of the contract. Every other format is made from the same values, so
 //! that two formats never disagree. [`TripWriter`] streams: it holds one trip at a time.
 
-mod connect;
 mod csv;
 pub mod event;
 mod explain;
@@ -13,12 +12,12 @@ mod json;
 mod moving;
 mod parquet;
 mod simplify;
+pub mod table;
 mod tag_json;
 mod trip_json;
 mod writer;
 mod xml;
 
-pub use connect::connect_json;
 pub use explain::{Explanation, LogPosition};
 pub use form::{Form, FormSpec, PathRule, enumerated};
 pub use simplify::simplify;

@@ -35,7 +35,7 @@ const FILES: [(&str, &str); 10] = [
 const CHECKS: usize = 14;
 
 /// The Python with the packages, if they, GDAL and SQLite are installed.
-fn python() -> Option<PathBuf> {
+pub fn python() -> Option<PathBuf> {
     // The last to be installed.
     if !Path::new(READERS).join("home/.duckdb/extensions").exists() {
         return skip("no outside readers: tests/all puts them into target/readers");

@@ -13,6 +13,7 @@ use tstar::internals::kafka::transactions::TransactionRecord;
 use tstar::internals::model::epoch::Division;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::store::TripRow;
+use tstar::internals::views::table::TableFormat;
 
 use super::truth::Truth;
 use super::world::{Append, Shared, World, lock};
@@ -21,7 +22,8 @@ const NAME: &str = "samples.trips.table";
 
 /// The table topic of processes that know this epoch as the newest.
 pub fn topic(division: Division) -> TableTopic {
-    TableTopic { name: NAME.to_owned(), partitions: 4, division, max_bytes: usize::MAX }
+    let (name, format) = (NAME.to_owned(), TableFormat::Json);
+    TableTopic { name, partitions: 4, format, division, max_bytes: usize::MAX }
 }
 
 /// The transactional ids, and what committed transactions have written.

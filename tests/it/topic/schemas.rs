@@ -2,7 +2,7 @@
 //! can be had here. It answers what the documented API answers.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
@@ -18,9 +18,12 @@ use crate::support::data;
 const MAP: &str =
     "device_id=vehicle_id,time=ts,lat=/position/lat,lon=/position/lon,speed=speed_kmh";
 
-/// Responses by path.
+/// Responses by path, and what was sent to it.
 #[derive(Clone, Default)]
-struct Registry(Arc<Mutex<BTreeMap<String, Value>>>);
+pub struct Registry {
+    pub answers: Arc<Mutex<BTreeMap<String, Value>>>,
+    pub sent: Arc<Mutex<Vec<Value>>>,
+}
 
 impl Registry {
     /// The registry of the reference data.
@@ -30,19 +33,27 @@ impl Registry {
         let path = |(request, body): (String, Value)| {
             (request.strip_prefix("GET ").unwrap().to_owned(), body)
         };
-        Self(Arc::new(Mutex::new(answers.into_iter().map(path).collect())))
+        let registry = Self::default();
+        registry.answers.lock().unwrap().extend(answers.into_iter().map(path));
+        registry
     }
 
-    fn serve(&self, listener: TcpListener) {
-        let answers = Arc::clone(&self.0);
+    pub fn serve(&self, listener: TcpListener) {
+        let Self { answers, sent } = self.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
-                let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let mut reader = BufReader::new(&stream);
+                let mut lines = reader.by_ref().lines().map_while(Result::ok);
                 let request = lines.next().unwrap_or_default();
                 let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-                // The rest of the head.
-                lines.take_while(|line| !line.is_empty()).for_each(drop);
+                let head = lines.take_while(|line| !line.is_empty());
+                let length = head.filter_map(|line| {
+                    line.strip_prefix("content-length: ").and_then(|length| length.parse().ok())
+                });
+                let mut body = vec![0; length.last().unwrap_or(0)];
+                reader.read_exact(&mut body).unwrap();
+                sent.lock().unwrap().extend(serde_json::from_slice::<Value>(&body));
                 let answer = answers.lock().unwrap().get(&path).cloned();
                 let unknown = json!({"error_code": 40403, "message": "Schema not found"});
                 let (status, body) = answer.map_or(("404 Not Found", unknown), |it| ("200 OK", it));
@@ -194,7 +205,7 @@ fn a_partition_waits_for_its_registry_and_keeps_to_its_first_answer() {
     // The registry now says something else of both ids: what was said first stands.
     let other = json!({"schema": "\"string\""});
     for id in [7, 9] {
-        registry.0.lock().unwrap().insert(format!("/schemas/ids/{id}"), other.clone());
+        registry.answers.lock().unwrap().insert(format!("/schemas/ids/{id}"), other.clone());
     }
     let mut again = records("avro/confluent.hex.tsv", None);
     again.push(of_nine);

@@ -1,8 +1,12 @@
 //! The table topic: for each key, the last record is right.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::process::Command;
 
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::group::Group;
 use tstar::internals::kafka::topic::Topics;
@@ -10,6 +14,7 @@ use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::time::parse_time;
 
 use super::keyspace::{log, store, until_committed};
+use super::schemas::Registry;
 use super::{PARTITIONS, Topic, drain, fleet, start};
 use crate::cli::{Folder, minutes, number};
 use crate::control_keys;
@@ -52,33 +57,63 @@ fn flat(trip: &Value) -> Value {
     flat
 }
 
-/// Checks that a reader of the table topic holds the trips of `export` and no others. Returns the
-/// number of keys that ended without a value.
-pub fn holds(topic: &Topic, table: &str, exported: &[Value]) -> usize {
+/// The last value of each key and its partition; empty for a key that ended without one.
+fn last_values(topic: &Topic, table: &str) -> BTreeMap<String, (i32, Vec<u8>)> {
     let mut last = BTreeMap::new();
-    let mut partitions = 0;
     for record in topic.records_of(table) {
         let id = String::from_utf8(record.key.expect("a key")).unwrap();
         let before = last.insert(id.clone(), (record.partition, record.value));
         let moved = before.is_some_and(|(partition, _)| partition != record.partition);
         assert!(!moved, "{id} lies in two partitions");
-        partitions = partitions.max(record.partition + 1);
     }
+    last
+}
+
+/// Checks that a reader of the table topic holds the trips of `export`, and no others, by `decode`.
+/// Returns the number of keys that ended without a value.
+fn holds_as(
+    decode: impl Fn(Vec<Vec<u8>>) -> Vec<Value>,
+    (topic, table): (&Topic, &str),
+    exported: &[Value],
+) -> usize {
+    let mut last = last_values(topic, table);
     let keys = last.len();
+    last.retain(|_, (_, value)| !value.is_empty());
+    let values = decode(last.values().map(|(_, value)| value.clone()).collect());
     let held: BTreeMap<_, _> = last
         .into_iter()
-        .filter(|(_, (_, value))| !value.is_empty())
-        .map(|(id, (partition, value))| {
-            let record: Value = serde_json::from_slice(&value).unwrap();
-            let device = record["payload"]["device_id"].as_str().unwrap().as_bytes();
+        .zip(values)
+        .map(|((id, (partition, _)), record)| {
+            let device = record["device_id"].as_str().unwrap().as_bytes();
             let home = Partitioner::Murmur2.partition(device, PARTITIONS);
             assert_eq!(home, Some(partition), "{id}");
-            (id, record["payload"].clone())
+            (id, record)
         })
         .collect();
     let want = exported.iter().map(|trip| (trip["id"].as_str().unwrap().to_owned(), flat(trip)));
     assert_eq!(held, want.collect());
     keys - held.len()
+}
+
+/// [`holds_as`] for values in JSON.
+pub fn holds(topic: &Topic, table: &str, exported: &[Value]) -> usize {
+    let payload = |value: Vec<u8>| {
+        let mut record: Value = serde_json::from_slice(&value).unwrap();
+        record["payload"].take()
+    };
+    holds_as(|values| values.into_iter().map(payload).collect(), (topic, table), exported)
+}
+
+/// Flat records by another implementation of Avro.
+fn from_avro(schema: &str, values: &[Vec<u8>]) -> Vec<Value> {
+    let python = crate::export_readers::python().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/topic/avro.py");
+    let input = NamedTempFile::new().unwrap();
+    let values: Vec<_> = values.iter().map(|value| HEXLOWER.encode(value)).collect();
+    serde_json::to_writer(&input, &json!({"schema": schema, "values": values})).unwrap();
+    let ran = Command::new(python).arg(script).arg(input.path()).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    serde_json::from_slice(&ran.stdout).unwrap()
 }
 
 #[test]
@@ -123,6 +158,46 @@ fn the_table_follows_merges_and_erasures() {
     assert!(number(&summary["delivered"]) > 5_000);
     assert!(topic.records_of(&table).len() > records);
     assert_eq!(holds(&topic, &table, &left), retired + erased);
+}
+
+#[test]
+fn with_a_registry_its_values_are_avro() {
+    let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };
+    if crate::export_readers::python().is_none() {
+        return;
+    }
+    let (folder, store) = (Folder::new(), store(&keyspace));
+    let table = format!("{}.trips.table", topic.name);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (registry, address) = (Registry::default(), listener.local_addr().unwrap());
+    let words = format!(
+        "run {} {store} --from earliest --create-topics --create-schema --table-topic \
+         --table-partitions {PARTITIONS} --schema-registry http://{address}",
+        log(&topic)
+    );
+    // As long as the registry gives no id, the daemon waits.
+    registry.serve(listener);
+    topic.send_lines(&fleet(&folder, 2_000), "no-device");
+    let mut running = start(&folder, &words);
+    running.until_says("needs the id of its schema", &mut String::new());
+    let path = format!("/subjects/{table}-value/versions");
+    registry.answers.lock().unwrap().insert(path, json!({"id": 0x0102}));
+    until_committed(&topic, &topic.name);
+    drain(running, &words).ends(0);
+
+    let sent = registry.sent.lock().unwrap().clone();
+    let schema = sent[0]["schema"].as_str().unwrap();
+    assert!(sent.iter().all(|it| it["schema"] == schema && it["schemaType"] == "AVRO"), "{sent:?}");
+    let decode = |values: Vec<Vec<u8>>| {
+        let framed = |value: Vec<u8>| {
+            assert_eq!(value[..5], [0, 0, 0, 1, 2]);
+            value[5..].to_vec()
+        };
+        from_avro(schema, &values.into_iter().map(framed).collect::<Vec<_>>())
+    };
+    let trips = folder.run(&format!("export {store}")).ends(0).objects();
+    let retired: usize = trips.iter().map(|it| it["absorbed"].as_array().unwrap().len()).sum();
+    assert_eq!(holds_as(decode, (&topic, &table), &trips), retired);
 }
 
 fn is_compacted(topic: &Topic, table: &str) {

@@ -40,7 +40,10 @@ http_of() { if [ "$1" = a ]; then echo "$http_a"; else echo "$http_b"; fi; }
 
 # Members that are lost after six seconds, and trips that are written within two.
 start_writer() {
-    start "$1" "$tstar" run --table-topic --table-partitions $table_parts --create-topics \
+    local registry=()
+    [ "$format" = json ] ||
+        registry=(--schema-registry "http://127.0.0.1:$registry_port/apis/ccompat/v7")
+    start "$1" "$tstar" run "${registry[@]}" --table-topic --table-partitions $table_parts --create-topics \
         --brokers "$(brokers)" --topic samples --from earliest --partitioner murmur2 \
         --store "$(store)" --control-key-file "$run/control.keys" --max-leg-speed 21 \
         --flush-interval 200ms --max-staleness 2s --listen "127.0.0.1:$(http_of "$1")" \
@@ -185,10 +188,13 @@ reads_again() {
     [ "$count" -gt $((samples / 10)) ]
 }
 
-# The table topic as readers of committed records see it, and as others do.
+# The table topic as readers of committed records see it, and as others do; without values that are
+# not text.
 dump() {
+    local value=%s
+    [ "$format" = json ] || value=
     kcat -C -b "$(brokers)" -t $table -o beginning -e -q -X "isolation.level=$1" -Z \
-        -f '%p\t%o\t%S\t%k\t%s\n' 2>>"$run/kcat.log" || fail "the table topic cannot be read; see kcat.log"
+        -f '%p\t%o\t%S\t%k\t'"$value"'\n' 2>>"$run/kcat.log" || fail "the table topic cannot be read; see kcat.log"
 }
 # is_drained SINK: whether it has applied every record.
 is_drained() {
@@ -221,5 +227,5 @@ check() {
     for database in fleet late; do
         sql -d $database --csv -P 'null=\N' -c "SELECT * FROM trips" >"$run/postgres-$database.csv"
     done
-    python3 "$here/check.py" "$run" $table_parts "$victim" $kills $freezes
+    python3 "$here/check.py" "$run" $format $table_parts "$victim" $kills $freezes
 }

@@ -105,6 +105,10 @@ install() {
     mkdir -p "$root/target/connect"
     jars pom-runtime.xml runtime
     jars pom-sink.xml plugins/debezium-jdbc
+    if [ "$format" = avro ]; then
+        jars pom-converter.xml plugins/apicurio
+        jars pom-registry.xml registry
+    fi
 }
 
 start_kafka() {
@@ -114,6 +118,15 @@ start_kafka() {
     tools="$kafka/*:$kafka_tools/*"
     start kafka bash "$root/tests/servers/kafka.sh" "$kafka" "$run/kafka" "$kafka_port"
 }
+
+# A registry that keeps its schemas in memory.
+start_registry() {
+    mkdir "$run/registry"
+    tar xzf "$root"/target/connect/registry/*.tar.gz -C "$run/registry"
+    start registry java -Xmx512m -XX:+UseSerialGC -Dquarkus.http.host=127.0.0.1 \
+        "-Dquarkus.http.port=$registry_port" -jar "$run/registry/quarkus-run.jar"
+}
+is_registry_up() { curl -sf -o /dev/null "http://127.0.0.1:$registry_port/apis/ccompat/v7/subjects"; }
 
 start_cassandra() {
     local cassandra
