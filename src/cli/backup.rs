@@ -12,15 +12,15 @@ use crate::store::StoreUrl;
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
-  tstar backup trips-2026-11-25.db
-  tstar backup /backup/trips.db --store sqlite:/var/lib/tstar/trips.db
+  tstar backup backup.db
+  tstar backup copy.db --store sqlite:trips.db
 
 The store may be in use. Prints the hash of the copy, and how far it has read its log.";
 
 const RESTORE_EXAMPLES: &str = "\
 Examples:
-  tstar restore trips-2026-11-25.db --check
-  tstar restore trips-2026-11-25.db --store sqlite:/var/lib/tstar/trips.db
+  tstar restore backup.db --check
+  tstar restore backup.db --store sqlite:restored.db
 
 Never overwrites a store. Afterwards, `tstar run` reads on from where the copy was.";
 
