@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::SIGINT;
 
@@ -194,10 +195,19 @@ fn store(error: &StoreError) -> u8 {
     }
 }
 
+/// Whether the outcome is known, and what is left of the tasks is cancelled.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Tells that the outcome is known: from here on, panics do not change it. A task of the CQL driver
+/// panics if one that it waits for is cancelled.
+pub fn begin_to_end() {
+    IS_ENDING.store(true, Ordering::Release);
+}
+
 /// Makes a panic print one line and end the program, in any thread.
 pub fn on_panic() {
     std::panic::set_hook(Box::new(|panic| {
-        if crate::kafka::headers::is_reading() {
+        if crate::kafka::headers::is_reading() || IS_ENDING.load(Ordering::Acquire) {
             return;
         }
         let location = panic.location().map(ToString::to_string).unwrap_or_default();

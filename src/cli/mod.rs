@@ -172,7 +172,9 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
         logging::init_store_warnings();
     }
     let mut printer = Printer::stdout();
-    runtime.block_on(dispatch(cli.command, &context, &mut printer))?;
+    let done = runtime.block_on(dispatch(cli.command, &context, &mut printer));
+    exit::begin_to_end();
+    done?;
     printer.flush()?;
     Ok(())
 }
