@@ -198,8 +198,8 @@ fn store(error: &StoreError) -> u8 {
 /// Whether the outcome is known, and what is left of the tasks is cancelled.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Tells that the outcome is known: from here on, panics do not change it. A task of the CQL driver
-/// panics if one that it waits for is cancelled.
+/// Notes that the outcome is known: panics after this call do not change it. A task of the CQL
+/// driver panics if one that it waits for is cancelled.
 pub fn begin_to_end() {
     IS_ENDING.store(true, Ordering::Release);
 }
