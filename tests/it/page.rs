@@ -15,6 +15,7 @@ mod many;
 mod map;
 mod serve;
 mod small;
+mod tags;
 mod world;
 
 use browser::Browser;

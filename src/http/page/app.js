@@ -318,6 +318,7 @@ async function loadTags() {
   const { id } = state.chosen;
   const found = await api.trip(id).catch(() => null);
   if (!found || state.chosen?.id !== id) return;
+  if (JSON.stringify(found.tags) === JSON.stringify(state.chosen.tags)) return;
   state.chosen.tags = found.tags;
   detail.trip(state.chosen, state.lookup);
 }
@@ -366,6 +367,8 @@ async function poll() {
   const erased = [...trips.byId.values()].filter(isErased);
   for (const trip of erased) trips.byId.delete(trip.id);
   if (changes.length || erased.length) showChanges(changes);
+  // A tag does not change the version of its trip.
+  if (state.chosen) await loadTags();
 }
 
 function showLive(mode) {

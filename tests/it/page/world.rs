@@ -76,6 +76,20 @@ impl World {
         }
     }
 
+    /// Sets tags of a trip, as `KEY=VALUE`.
+    pub fn tag(&self, id: &str, tags: &[&str]) {
+        let into = match &self.topical {
+            Some(Topical { topic, keyspace, .. }) => {
+                let url = &keyspace.url;
+                let store = format!("scylla://{}/{}", url.nodes[0], url.keyspace);
+                vec!["--store".to_owned(), store, "--brokers".to_owned(), topic.brokers.clone()]
+            }
+            None => vec!["--store".to_owned(), "sqlite:trips.db".to_owned()],
+        };
+        let ran = self.folder.command(&format!("tag {id}")).args(tags).args(into).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+
     /// An id in another form.
     pub fn text(&self, words: &str) -> String {
         self.folder.text(words)

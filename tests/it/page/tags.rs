@@ -1,0 +1,34 @@
+//! Tags of the selected trip.
+
+use super::{World, on_both};
+use crate::cli::minutes;
+
+const ID: &str = "van~20240501T080000.000Z";
+const SECOND: &str = "van~20240501T081000.000Z";
+
+#[test]
+fn tags_are_shown_and_follow_a_merge() {
+    on_both(&minutes("van", &[0, 2, 10, 12]), follow_a_merge);
+}
+
+fn follow_a_merge(world: &World) {
+    let World { serve, browser, .. } = world;
+    world.tag(ID, &["purpose=business"]);
+    world.tag(SECOND, &["purpose=private", "note=<b>\u{202e}toll</b>"]);
+    browser.goto(&serve.url(&format!("#trip={ID}")));
+    browser.until_says(".tags", "purpose");
+    browser.until_says(".tags", "business");
+    browser.until_says("#live-text", "Live");
+    // The trips meet: the newest value of each key counts.
+    world.add(&minutes("van", &[6]));
+    browser.until_count("rect.bar", 1);
+    browser.until_says(".tags", "private");
+    browser.until_says(".tags", "<b>");
+    assert_eq!(browser.count(".tags b"), 0, "what users wrote is text");
+    assert!(!browser.text(".tags").contains('\u{202e}'), "it cannot turn what follows around");
+    assert!(!browser.text(".tags").contains("business"));
+    browser.picture("tags");
+    // One that is set while the page shows the trip.
+    world.tag(ID, &["driver-changed=yes"]);
+    browser.until_says(".tags", "driver-changed");
+}
