@@ -16,6 +16,8 @@ use super::{Registry, RegistryUrl};
 #[derive(Clone, Default)]
 pub struct FakeRegistry {
     answers: Arc<Mutex<HashMap<String, (u16, String)>>>,
+    /// By path, the path of the response that it brings and what that is.
+    later: Arc<Mutex<HashMap<String, (String, Value)>>>,
     requests: Arc<Mutex<Vec<(String, String)>>>,
     bodies: Arc<Mutex<Vec<String>>>,
 }
@@ -25,6 +27,11 @@ impl FakeRegistry {
     pub fn answer(&self, path: &str, status: u16, body: &Value) {
         let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
         self.answers.lock().unwrap().insert(path.to_owned(), (status, body));
+    }
+
+    /// Once a path was requested, another one has this response.
+    pub fn answer_after(&self, request: &str, path: &str, body: Value) {
+        self.later.lock().unwrap().insert(request.to_owned(), (path.to_owned(), body));
     }
 
     /// The paths that were requested, each with its login.
@@ -59,6 +66,9 @@ async fn serve(
     }
     let unknown = (404, json!({"error_code": 40403, "message": "Schema not found"}).to_string());
     let (status, body) = served.answers.lock().unwrap().get(&path).cloned().unwrap_or(unknown);
+    if let Some((path, body)) = served.later.lock().unwrap().get(&path) {
+        served.answer(path, 200, body);
+    }
     (StatusCode::from_u16(status).unwrap(), body).into_response()
 }
 

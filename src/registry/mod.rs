@@ -171,15 +171,20 @@ impl Registry {
     /// schema.
     pub async fn register(&self, subject: &str, schema: &str) -> Result<u32, RegistryError> {
         let path = format!("/subjects/{}", url::encoded(subject));
+        let versions = format!("{path}/versions");
         let body = json!({"schema": schema, "schemaType": avro()}).to_string();
+        let look_up = || self.request::<Registered>(&path, Some(body.clone()));
         // An account that may only read finds a schema that is registered.
-        if let Some(Registered { id }) = self.request(&path, Some(body.clone())).await? {
+        if let Some(Registered { id }) = look_up().await? {
             return Ok(id);
         }
-        let path = format!("{path}/versions");
-        let registered = self.request(&path, Some(body)).await?;
+        let registered = match self.request(&versions, Some(body.clone())).await {
+            // Another instance may have registered it meanwhile: some registries refuse the second.
+            Err(error) if error.is_refusal() => Some(look_up().await?.ok_or(error)?),
+            registered => registered?,
+        };
         registered.map(|Registered { id }| id).ok_or_else(|| {
-            self.failed(format!("answered {path} with status 404: check schema_registry"))
+            self.failed(format!("answered {versions} with status 404: check schema_registry"))
         })
     }
 

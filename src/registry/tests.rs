@@ -162,3 +162,14 @@ async fn a_schema_is_registered_unless_the_subject_has_it() {
         assert!(error.to_string().contains(why), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_schema_that_another_instance_registers_at_once_is_found() {
+    let exists = json!({"error_code": 409, "message": "an artifact `both` already exists"});
+    let (served, url) = registry(&[("/subjects/both/versions", 409, exists)]).await;
+    served.answer_after("/subjects/both/versions", "/subjects/both", json!({"id": 9}));
+    assert_eq!(client(&url).register("both", "x").await.unwrap(), 9);
+    // A subject that has another schema refuses for good.
+    let (_, url) = registry(&[("/subjects/both/versions", 409, json!({"error_code": 409}))]).await;
+    assert!(client(&url).register("both", "x").await.unwrap_err().is_refusal());
+}
