@@ -124,7 +124,7 @@ start_registry() {
     mkdir "$run/registry"
     tar xzf "$root"/target/connect/registry/*.tar.gz -C "$run/registry"
     start registry java -Xmx512m -XX:+UseSerialGC -Dquarkus.http.host=127.0.0.1 \
-        "-Dquarkus.http.port=$registry_port" -jar "$run/registry/quarkus-run.jar"
+        "-Dquarkus.http.port=$registry_port" -jar "$run"/registry/*-runner.jar
 }
 is_registry_up() { curl -sf -o /dev/null "http://127.0.0.1:$registry_port/apis/ccompat/v7/subjects"; }
 
