@@ -151,6 +151,7 @@ pub fn main(env: Vec<(String, String)>, user: Option<String>) -> ExitCode {
 }
 
 fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Result<()> {
+    stop::ignore_size_limit()?;
     // These work in parallel, on partitions or requests; the other commands do not.
     let mut builder = match cli.command {
         Command::Run(_)

@@ -1,6 +1,8 @@
-//! SIGINT and SIGTERM: the first requests a stop, the second stops at once.
+//! SIGINT and SIGTERM: the first requests a stop, the second stops at once. SIGXFSZ stops nothing.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+
+use signal_hook::consts::signal::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
 
@@ -34,4 +36,13 @@ pub fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
     };
     std::thread::Builder::new().name("tstar-signals".into()).spawn(listen)?;
     Ok(Cancel::new(signal))
+}
+
+/// Makes a write beyond the system's limit on file sizes fail with an error, as one on a full disk
+/// does. By default, SIGXFSZ ends the program without a word.
+///
+/// # Errors
+/// The system cannot install the handler.
+pub fn ignore_size_limit() -> std::io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(|_| ())
 }

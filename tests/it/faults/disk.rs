@@ -38,14 +38,27 @@ fn ran_out(work: &Work, ran: Ran, store: &str, why: &str) {
 fn a_limit_on_file_sizes_is_told_and_the_run_goes_on_later() {
     let work = Work::new(60_000);
     let words = work.import("small.db");
-    // Blocks of 512 bytes; without the signal, a write beyond the limit fails.
-    let script = "trap '' XFSZ; ulimit -f 3000; exec \"$0\" \"$@\"";
+    // Blocks of 512 bytes. A program that leaves SIGXFSZ as it is would be ended by it.
+    let script = "ulimit -f 3000; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tstar")]).args(words.split_whitespace());
     command.current_dir(work.folder.dir.path());
     ran_out(&work, Ran::run(&words, &mut command), "small.db", "limit");
     work.folder.run(&words).ends(0);
     work.is_whole("small.db");
+}
+
+#[test]
+fn a_log_on_a_full_disk_stops_nothing() {
+    let work = Work::new(2_000);
+    for format in ["text", "json"] {
+        let words = format!("{} --log-format {format} --log-level debug", work.import("whole.db"));
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 2> /dev/full", env!("CARGO_BIN_EXE_tstar")]);
+        command.args(words.split_whitespace()).current_dir(work.folder.dir.path());
+        Ran::run(&words, &mut command).ends(0);
+    }
+    work.is_whole("whole.db");
 }
 
 /// A file system of the given size.
