@@ -6,13 +6,12 @@ ARG BUILD_IMAGE=rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbb
 ARG RUNTIME_IMAGE=debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 
 FROM ${BUILD_IMAGE} AS build
-# TLS to brokers and CQL nodes: OpenSSL is built with it, which takes perl, as this image has, and some minutes.
-ARG FEATURES=tls
+# OpenSSL is built with it, which takes perl, as this image has.
 # What `tstar --version` says; .git is not here to be asked.
 ARG TSTAR_COMMIT=unknown
 WORKDIR /src
 COPY . .
-RUN cargo build --profile dist --locked --bin tstar --features "${FEATURES}"
+RUN cargo build --profile dist --locked --bin tstar
 
 FROM ${RUNTIME_IMAGE}
 ARG SOURCE=

@@ -73,8 +73,8 @@ impl Brokers {
         }
         #[cfg(not(feature = "tls"))]
         if is_tls(&options) {
-            let problem = "`security.protocol` needs TLS, which this build lacks; build with \
-                           `cargo build --release --features tls`"
+            let problem = "`security.protocol` needs TLS, which this build lacks; build \
+                           without `--no-default-features`"
                 .into();
             return Err(KafkaError::Options { problem });
         }

@@ -14,7 +14,7 @@ mod without {
 
     impl Layer {
         pub fn new() -> Result<Self, String> {
-            Err("schema_registry is https, but this program was built without TLS; build it with `cargo build --release --features tls`, or use http if the network is trusted".into())
+            Err("schema_registry is https, but this program was built without TLS; build it without `--no-default-features`, or use http if the network is trusted".into())
         }
 
         pub async fn over(&self, _: TcpStream, _: &str) -> Result<TcpStream, String> {

@@ -307,7 +307,7 @@ settings! {
     /// Connects to a Scylla store over TLS.
     cql_tls: bool {
         key: "cql_tls", default: "false", syntax: FLAG, flags: [Server],
-        help: "Connect to a Scylla store over TLS; needs a build with the feature tls",
+        help: "Connect to a Scylla store over TLS",
     }
 
     /// Path of the trusted CA certificates; empty for those of the system.

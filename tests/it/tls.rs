@@ -1,5 +1,5 @@
-//! TLS to CQL nodes and to brokers. Most of it exists only in a build with the feature `tls`, which
-//! `TSTAR_TEST_TLS=1 tests/all` makes.
+//! TLS to CQL nodes and to brokers. Most of it exists only in a build with the feature `tls`,
+//! which is a default; `TSTAR_TEST_PLAIN=1 tests/all` tests one without it.
 
 #[cfg(feature = "tls")]
 mod authority;
@@ -10,11 +10,11 @@ mod nodes;
 
 #[cfg(not(feature = "tls"))]
 #[test]
-fn a_build_without_it_refuses_and_says_how_to_make_one_with_it() {
+fn a_build_without_it_refuses_and_names_the_flag_that_leaves_it_out() {
     let folder = crate::cli::Folder::with("ca.pem", "");
     // Nothing listens there: the flag is refused before any connection.
     let store = "--store scylla://127.0.0.1:1/fleet --cql-tls";
-    let with = "`cargo build --release --features tls`";
+    let with = "`--no-default-features`";
     for words in ["schema apply", "devices", "devices --cql-tls-ca ca.pem", "run --topic samples"] {
         let refused = folder.run(&format!("{words} {store}")).ends(78).prints_nothing();
         refused.says(&["cql_tls", with]);

@@ -41,7 +41,7 @@ mod without {
 
     impl Layer {
         pub fn new(_: &Tls) -> Result<Self, String> {
-            Err("cql_tls is set, but this program was built without TLS; build it with `cargo build --release --features tls`, or unset cql_tls if the network is trusted".into())
+            Err("cql_tls is set, but this program was built without TLS; build it without `--no-default-features`, or unset cql_tls if the network is trusted".into())
         }
 
         pub fn over(&self, _: SessionBuilder) -> SessionBuilder {

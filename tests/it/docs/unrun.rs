@@ -47,5 +47,4 @@ pub const UNRUN: &[Unrun] = &[
     unrun("docs/permissions.md", "tstar forget truck-17", CQL),
     unrun("docs/permissions.md", "kafka-acls.sh", "needs brokers that enforce ACLs"),
     unrun("docs/sql.md", "", "needs other programs: suite export_readers runs the page"),
-    unrun("docs/permissions.md", "cargo build --release --features tls", MINUTES),
 ];
