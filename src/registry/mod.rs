@@ -4,13 +4,9 @@
 //! | module | content |
 //! |---|---|
 //! | `url` | where the registry is, and how it is asked to let us in |
-//! | `client` | one request: bounded in time and size |
-//! | `tls` | connections over TLS, with the cargo feature `tls` |
 
-mod client;
 #[cfg(test)]
 pub mod fixture;
-mod tls;
 mod url;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,13 +16,19 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use self::client::{Client, Response};
 pub use self::url::{Credentials, RegistryUrl};
 use crate::model::schema::{SchemaId, SchemaReference, SchemaSource, SchemaVerdict};
 use crate::source::MAX_SCHEMA_BYTES;
+use crate::web::{self, Client, ClientOptions, Response};
 
 /// Maximum number of schemas that a schema refers to, directly or not.
 const MAX_REFERENCES: usize = 100;
+
+/// The types of responses of the API.
+const ACCEPT: &str = "application/vnd.schemaregistry.v1+json, application/json";
+
+/// The type of what is sent.
+const CONTENT_TYPE: &str = "application/vnd.schemaregistry.v1+json";
 
 /// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -98,7 +100,18 @@ impl Registry {
     /// # Errors
     /// The URL needs TLS, which cannot be set up.
     pub fn new(url: RegistryUrl, credentials: Option<Credentials>) -> Result<Self, String> {
-        Ok(Self { client: Client::new(url, credentials, TIMEOUT)? })
+        Self::within(url, credentials, TIMEOUT)
+    }
+
+    /// [`Registry::new`] with another time limit of a request.
+    fn within(
+        url: RegistryUrl,
+        credentials: Option<Credentials>,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let authorization = credentials.map(|it| it.0);
+        let options = ClientOptions { authorities: None, authorization, accept: ACCEPT, timeout };
+        Ok(Self { client: Client::new(url.0, options)? })
     }
 
     /// What the registry says of an id, with all references resolved.
@@ -142,7 +155,7 @@ impl Registry {
             if found.len() == MAX_REFERENCES {
                 return Ok(Err(format!("it refers to more than {MAX_REFERENCES} schemas")));
             }
-            let subject = url::encoded(&subject);
+            let subject = web::encoded(&subject);
             // A schema that was deleted softly still decides the records written by it.
             let path = format!("/subjects/{subject}/versions/{version}?deleted=true");
             let Some(answer) = self.request::<Answer>(&path, None).await? else {
@@ -170,7 +183,7 @@ impl Registry {
     /// The registry does not answer, denies access, or [refuses](RegistryError::is_refusal) the
     /// schema.
     pub async fn register(&self, subject: &str, schema: &str) -> Result<u32, RegistryError> {
-        let path = format!("/subjects/{}", url::encoded(subject));
+        let path = format!("/subjects/{}", web::encoded(subject));
         let versions = format!("{path}/versions");
         let body = json!({"schema": schema, "schemaType": avro()}).to_string();
         let look_up = || self.request::<Registered>(&path, Some(body.clone()));
@@ -199,7 +212,11 @@ impl Registry {
         body: Option<String>,
     ) -> Result<Option<T>, RegistryError> {
         let failed = |problem| self.failed(problem);
-        let Response { status, body } = self.client.request(path, body).await.map_err(failed)?;
+        let response = match body {
+            Some(body) => self.client.post(path, CONTENT_TYPE, body).await,
+            None => self.client.get(path).await,
+        };
+        let Response { status, body } = response.map_err(failed)?;
         let problem = || serde_json::from_slice::<Problem>(&body).ok();
         let is_unknown = || problem().is_some_and(|it| NOT_FOUND.contains(&it.error_code));
         match status {

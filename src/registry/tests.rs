@@ -115,7 +115,7 @@ async fn a_registry_that_does_not_answer_is_an_error() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let url = RegistryUrl::parse(&url).unwrap();
     let limit = Duration::from_millis(50);
-    let silent = Registry { client: Client::new(url.clone(), None, limit).unwrap() };
+    let silent = Registry::within(url.clone(), None, limit).unwrap();
     let problem = silent.verdict(SchemaId::Number(1)).await.unwrap_err().to_string();
     assert!(problem.contains("did not answer within"), "{problem}");
     drop(listener);

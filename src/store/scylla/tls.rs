@@ -1,8 +1,8 @@
 //! Sessions over TLS, with the cargo feature `tls`. A build without it rejects the setting.
 //!
 //! A node's certificate must be signed by a trusted CA and contain the address of the node, which
-//! the driver lets OpenSSL verify. Host names are not verified, because nodes announce each other
-//! by address.
+//! the driver lets OpenSSL verify; or a name that all nodes share. Their host names are not
+//! verified, because nodes announce each other by address.
 
 /// TLS options of a session. Certificates and keys are PEM.
 #[derive(Clone)]
@@ -59,15 +59,13 @@ mod with {
     use std::sync::{Arc, Mutex};
 
     use openssl::error::ErrorStack;
-    use openssl::pkey::PKey;
-    use openssl::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslVerifyMode, SslVersion};
-    use openssl::x509::X509;
-    use openssl::x509::store::X509StoreBuilder;
+    use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
     use scylla::client::session::OpenSsl010Config;
     use scylla::client::session_builder::SessionBuilder;
 
     use super::super::requests::Failure;
     use super::{ClientIdentity, Tls};
+    use crate::tls;
 
     /// The TLS configuration of a session.
     pub struct Layer {
@@ -78,17 +76,21 @@ mod with {
 
     impl Layer {
         /// Fails with a message for the operator if the certificates or the key cannot be used.
-        pub fn new(tls: &Tls) -> Result<Self, String> {
+        pub fn new(options: &Tls) -> Result<Self, String> {
             let library_error = |error: ErrorStack| format!("cql_tls cannot be set up: {error}");
             let mut connector =
                 SslConnector::builder(SslMethod::tls_client()).map_err(library_error)?;
             connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(library_error)?;
-            match &tls.authorities {
-                Some(pem) => trust(&mut connector, pem)?,
-                None => trust_system(&mut connector)?,
+            match &options.authorities {
+                Some(pem) => tls::trust(&mut connector, "cql_tls_ca", pem)?,
+                None => {
+                    tls::trust_system(&mut connector, "cql_tls", "cql_tls_ca or SSL_CERT_FILE")?;
+                }
             }
-            if let Some(identity) = &tls.identity {
-                set_identity(&mut connector, identity)?;
+            if let Some(ClientIdentity { certificates, key }) = &options.identity {
+                let (certificates, key) =
+                    (("cql_tls_cert", &**certificates), ("cql_tls_key", &**key));
+                tls::set_identity(&mut connector, certificates, key)?;
             }
             let refused = Arc::new(Mutex::new(None));
             let reason_slot = Arc::clone(&refused);
@@ -116,58 +118,5 @@ mod with {
                 (failure, _) => failure,
             }
         }
-    }
-
-    fn certificates(key: &str, pem: &[u8]) -> Result<Vec<X509>, String> {
-        let found = X509::stack_from_pem(pem);
-        let found =
-            found.map_err(|error| format!("{key} is not a file of PEM certificates: {error}"))?;
-        if found.is_empty() {
-            return Err(format!("{key} holds no PEM certificate"));
-        }
-        Ok(found)
-    }
-
-    /// Trusts only the given CAs.
-    fn trust(connector: &mut SslConnectorBuilder, pem: &[u8]) -> Result<(), String> {
-        let library_error = |error: ErrorStack| format!("cql_tls_ca cannot be used: {error}");
-        let mut store = X509StoreBuilder::new().map_err(library_error)?;
-        for certificate in certificates("cql_tls_ca", pem)? {
-            store.add_cert(certificate).map_err(library_error)?;
-        }
-        connector.set_cert_store(store.build());
-        Ok(())
-    }
-
-    /// Trusts the system's CAs. They have to be located, because the bundled OpenSSL does not know
-    /// where the system keeps them.
-    fn trust_system(connector: &mut SslConnectorBuilder) -> Result<(), String> {
-        let found = openssl_probe::probe();
-        let Some(file) = found.cert_file else {
-            return Err("cql_tls finds no trusted CA certificates on this system; name a PEM file with cql_tls_ca or SSL_CERT_FILE".into());
-        };
-        let set = connector.set_ca_file(&file);
-        set.map_err(|error| format!("the system's certificates `{}`: {error}", file.display()))
-    }
-
-    fn set_identity(
-        connector: &mut SslConnectorBuilder,
-        identity: &ClientIdentity,
-    ) -> Result<(), String> {
-        let library_error =
-            |error: ErrorStack| format!("cql_tls_cert and cql_tls_key cannot be used: {error}");
-        let mut chain = certificates("cql_tls_cert", &identity.certificates)?.into_iter();
-        if let Some(own) = chain.next() {
-            connector.set_certificate(&own).map_err(library_error)?;
-        }
-        for intermediate in chain {
-            connector.add_extra_chain_cert(intermediate).map_err(library_error)?;
-        }
-        // Never prompts for a pass phrase.
-        let key = PKey::private_key_from_pem_callback(&identity.key, |_| Ok(0));
-        let key =
-            key.map_err(|error| format!("cql_tls_key is not a PEM key, or is encrypted: {error}"))?;
-        connector.set_private_key(&key).map_err(library_error)?;
-        connector.check_private_key().map_err(library_error)
     }
 }

@@ -1,4 +1,4 @@
-//! TLS to a registry, with the cargo feature `tls`. A build without it rejects the URL.
+//! TLS to a server, with the cargo feature `tls`. A build without it rejects the URL.
 
 #[cfg(feature = "tls")]
 pub(super) use with::Layer;
@@ -13,8 +13,8 @@ mod without {
     pub enum Layer {}
 
     impl Layer {
-        pub fn new() -> Result<Self, String> {
-            Err("schema_registry is https, but this program was built without TLS; build it without `--no-default-features`, or use http if the network is trusted".into())
+        pub fn new(_: Option<&[u8]>) -> Result<Self, String> {
+            Err("https needs TLS, which this build lacks; build without `--no-default-features`, or use http if the network is trusted".into())
         }
 
         pub async fn over(&self, _: TcpStream, _: &str) -> Result<TcpStream, String> {
@@ -32,23 +32,22 @@ mod with {
     use tokio::net::TcpStream;
     use tokio_openssl::SslStream;
 
-    /// Verifies certificates by the system's CAs, and the host's name.
+    use crate::tls;
+
+    /// Verifies certificates, and the name or address of the host.
     pub struct Layer(SslConnector);
 
     impl Layer {
-        pub fn new() -> Result<Self, String> {
-            let library_error =
-                |error: ErrorStack| format!("TLS to the registry cannot be set up: {error}");
+        /// Trusts the CAs of a PEM file, or those of the system.
+        pub fn new(authorities: Option<&[u8]>) -> Result<Self, String> {
+            let library_error = |error: ErrorStack| format!("TLS cannot be set up: {error}");
             let mut connector =
                 SslConnector::builder(SslMethod::tls_client()).map_err(library_error)?;
             connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(library_error)?;
-            // The bundled OpenSSL does not know where the system keeps its CAs.
-            let Some(file) = openssl_probe::probe().cert_file else {
-                return Err("TLS to the registry finds no trusted CA certificates on this system; name a PEM file with SSL_CERT_FILE".into());
-            };
-            connector.set_ca_file(&file).map_err(|error| {
-                format!("the system's certificates `{}`: {error}", file.display())
-            })?;
+            match authorities {
+                Some(pem) => tls::trust(&mut connector, "https.ca.location", pem)?,
+                None => tls::trust_system(&mut connector, "https", "SSL_CERT_FILE")?,
+            }
             Ok(Self(connector.build()))
         }
 

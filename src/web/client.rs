@@ -1,4 +1,4 @@
-//! One request to a registry, bounded in time and size. hyper serves the HTTP API of this program,
+//! One request to a server, bounded in time and size. hyper serves the HTTP API of this program,
 //! so its client half adds no dependency.
 
 use std::error::Error;
@@ -7,64 +7,88 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header;
+use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::tls::Layer;
-use super::url::{Credentials, RegistryUrl};
+use super::url::WebUrl;
 
 /// Maximum size of a response, bytes: a schema at its maximum, escaped in JSON.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-/// The types of responses of the API.
-const ACCEPT: &str = "application/vnd.schemaregistry.v1+json, application/json";
-
-/// The type of what is sent.
-const CONTENT_TYPE: &str = "application/vnd.schemaregistry.v1+json";
-
-/// A response of the registry.
-pub(super) struct Response {
-    pub(super) status: u16,
-    pub(super) body: Bytes,
+/// A response.
+pub struct Response {
+    /// Status code.
+    pub status: u16,
+    /// The whole body.
+    pub body: Bytes,
 }
 
-/// Sends requests, each on a connection of its own: they are few.
-pub(super) struct Client {
-    url: RegistryUrl,
-    credentials: Option<Credentials>,
+/// How a client asks.
+pub struct ClientOptions {
+    /// PEM of the only CAs to trust; `None` for those of the system.
+    pub authorities: Option<Vec<u8>>,
+    /// The header that lets the client in.
+    pub authorization: Option<HeaderValue>,
+    /// Types of responses that it understands.
+    pub accept: &'static str,
+    /// Time limit of a request.
+    pub timeout: Duration,
+}
+
+/// Sends requests to a server, each on a connection of its own: they are few.
+pub struct Client {
+    url: WebUrl,
     layer: Option<Layer>,
+    authorization: Option<HeaderValue>,
+    accept: &'static str,
     timeout: Duration,
 }
 
 impl Client {
-    pub(super) fn new(
-        url: RegistryUrl,
-        credentials: Option<Credentials>,
-        timeout: Duration,
-    ) -> Result<Self, String> {
-        let layer = url.is_secure.then(Layer::new).transpose()?;
-        Ok(Self { url, credentials, layer, timeout })
+    /// A client of the server at a URL.
+    ///
+    /// # Errors
+    /// The URL needs TLS, which cannot be set up.
+    pub fn new(url: WebUrl, options: ClientOptions) -> Result<Self, String> {
+        let ClientOptions { authorities, authorization, accept, timeout } = options;
+        let layer = url.is_secure.then(|| Layer::new(authorities.as_deref())).transpose();
+        let layer = layer.map_err(|problem| format!("`{url}`: {problem}"))?;
+        Ok(Self { url, layer, authorization, accept, timeout })
     }
 
-    pub(super) fn url(&self) -> &RegistryUrl {
+    /// URL of the server.
+    #[must_use]
+    pub fn url(&self) -> &WebUrl {
         &self.url
     }
 
-    /// Asks for a path of the API; with a body, sends that.
-    pub(super) async fn request(
-        &self,
-        path: &str,
-        body: Option<String>,
-    ) -> Result<Response, String> {
+    /// Asks for a path below the URL.
+    ///
+    /// # Errors
+    /// What the server did instead of answering.
+    pub async fn get(&self, path: &str) -> Result<Response, String> {
+        self.request(path, None).await
+    }
+
+    /// Sends a body of a type to a path below the URL.
+    ///
+    /// # Errors
+    /// What the server did instead of answering.
+    pub async fn post(&self, path: &str, kind: &str, body: String) -> Result<Response, String> {
+        self.request(path, Some((kind, body))).await
+    }
+
+    async fn request(&self, path: &str, body: Option<(&str, String)>) -> Result<Response, String> {
         let answer = tokio::time::timeout(self.timeout, self.exchange(path, body)).await;
         let limit = self.timeout.as_secs();
         answer.unwrap_or_else(|_| Err(format!("did not answer within {limit} s")))
     }
 
-    async fn exchange(&self, path: &str, body: Option<String>) -> Result<Response, String> {
+    async fn exchange(&self, path: &str, body: Option<(&str, String)>) -> Result<Response, String> {
         let request = self.to_request(path, body)?;
         let port = self.url.port().ok_or("has a port that is not a number")?;
         let stream = TcpStream::connect((self.url.host(), port)).await;
@@ -75,23 +99,29 @@ impl Client {
         }
     }
 
-    fn to_request(&self, path: &str, body: Option<String>) -> Result<Request<Full<Bytes>>, String> {
-        let uri = format!("{}{path}", self.url.path).parse::<Uri>();
+    fn to_request(
+        &self,
+        path: &str,
+        body: Option<(&str, String)>,
+    ) -> Result<Request<Full<Bytes>>, String> {
+        let path = format!("{}{path}", self.url.path);
+        let path = if path.is_empty() { "/" } else { &path };
+        let uri = path.parse::<Uri>();
         let uri = uri.map_err(|error| format!("has no path {path}: {error}"))?;
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
             .header(header::HOST, &self.url.authority)
-            .header(header::ACCEPT, ACCEPT)
+            .header(header::ACCEPT, self.accept)
             .header(header::USER_AGENT, concat!("tstar/", env!("CARGO_PKG_VERSION")));
-        if let Some(Credentials(value)) = &self.credentials {
+        if let Some(value) = &self.authorization {
             request = request.header(header::AUTHORIZATION, value);
         }
-        if body.is_some() {
-            request = request.header(header::CONTENT_TYPE, CONTENT_TYPE);
+        if let Some((kind, _)) = &body {
+            request = request.header(header::CONTENT_TYPE, *kind);
         }
-        let body = body.unwrap_or_default().into();
+        let body = body.map(|(_, body)| body).unwrap_or_default().into();
         request.body(body).map_err(|error| format!("cannot be asked: {error}"))
     }
 }
