@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::builder::PossibleValue;
@@ -19,6 +18,7 @@ use crate::settings::{
     CQL_PASSWORD, Group, Kind, LogFormat, Origin, Origins, Setting, Settings, SettingsError,
     SettingsFile, exposed_files, read_secret, unknown_env,
 };
+pub use crate::telemetry::clock_ms;
 use crate::telemetry::{self, logging};
 use crate::timeline::StopRule;
 use crate::views::{Form, PathRule, enumerated};
@@ -47,12 +47,6 @@ pub struct Context {
     pub user: Option<String>,
     /// Warnings printed so far: each is printed once in a run.
     warned: Arc<Mutex<BTreeSet<String>>>,
-}
-
-/// The clock, ms since 1970.
-pub fn clock_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Context {

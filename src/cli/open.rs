@@ -1,5 +1,7 @@
 //! Opens the store and the log that the settings name.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,8 +84,23 @@ pub fn cache(settings: &Settings) -> u64 {
 /// # Errors
 /// A librdkafka option may not be set by the user.
 pub fn brokers(settings: &Settings) -> Result<Brokers, KafkaError> {
-    let brokers = Brokers::new(&settings.brokers, settings.kafka.clone())?;
+    let brokers = daemon_brokers(settings, settings.kafka.clone())?;
     Ok(brokers.within(duration(settings.connect_timeout_ms)))
+}
+
+/// Broker options of a daemon, which waits for brokers without limit; with these options of
+/// librdkafka.
+///
+/// # Errors
+/// An option may not be set by the user, or the password file cannot be read.
+pub fn daemon_brokers(
+    settings: &Settings,
+    options: BTreeMap<String, String>,
+) -> Result<Brokers, KafkaError> {
+    match &*settings.kafka_password_file {
+        "" => Brokers::new(&settings.brokers, options),
+        file => Brokers::with_password_file(&settings.brokers, options, Path::new(file)),
+    }
 }
 
 /// The schema registry, if one is named.

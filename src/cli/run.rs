@@ -85,7 +85,7 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
         }
         options.insert("client.id".into(), advertise.clone());
     }
-    let brokers = Brokers::new(&settings.brokers, options)?;
+    let brokers = open::daemon_brokers(&settings, options)?;
     let mut cancel = stop::on_signals(PartialResult::Read)?;
     let readiness = Readiness::not_yet("the topic is not read yet");
     let resolved = (&settings, &origins);

@@ -13,7 +13,6 @@ use super::flags::{
 };
 use super::{exit, open, stop};
 use crate::http::{self, App, OpenStore, Options, Peers, Readiness, Token};
-use crate::kafka::client::Brokers;
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
 use crate::pipeline::daemon::{LiveWorkers, Owners};
@@ -213,11 +212,14 @@ fn request(
         let (settings, context) = (settings.clone(), context.clone());
         move || open::options(&settings, &context)
     };
-    let (addresses, kafka) = (settings.brokers.clone(), settings.kafka.clone());
+    let brokers = {
+        let settings = settings.clone();
+        move || open::daemon_brokers(&settings, settings.kafka.clone())
+    };
     Ok(ServeRequest {
         url: StoreUrl::parse(&settings.store)?,
         options: Arc::new(options),
-        brokers: Arc::new(move || Brokers::new(&addresses, kafka.clone())),
+        brokers: Arc::new(brokers),
         rules: settings.rules_request(origins),
         keep_changes: settings.keep_changes,
         accepts_samples: !settings.http.token_file.is_empty(),

@@ -1,14 +1,20 @@
 //! Connection settings of the brokers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
+use rdkafka::client::ClientContext;
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, DefaultConsumerContext};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka_extra::{HasClient, LoggedIn};
 use tokio::time::Instant;
 
+use super::login::Login;
 use super::{KafkaError, client_error, options};
 
 /// Client options that the commit rule depends on, each with the reason why a user may not set it.
@@ -35,10 +41,15 @@ const FIXED_OPTIONS: [(&str, &str); 10] = [
 pub(super) const STATISTICS: &str = "statistics.interval.ms";
 
 /// Connection settings of the brokers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Brokers {
     addresses: String,
+    /// As the user gave them.
     options: BTreeMap<String, String>,
+    /// As librdkafka gets them.
+    client_options: BTreeMap<String, String>,
+    /// The login, if its credentials change.
+    login: Option<Arc<Login>>,
     /// Longest time without progress; `None`: each caller's default.
     timeout: Option<Duration>,
 }
@@ -58,6 +69,27 @@ impl Brokers {
     /// # Errors
     /// An option may not be set, or needs TLS in a build without it.
     pub fn new(addresses: &str, options: BTreeMap<String, String>) -> Result<Self, KafkaError> {
+        Self::with_login(addresses, options, None)
+    }
+
+    /// [`Brokers::new`] with a file that has the password of `sasl.username`, or the secret of the
+    /// client of an OAuth token endpoint. It is read again while clients run.
+    ///
+    /// # Errors
+    /// Those of [`Brokers::new`]; the file cannot be read, or there is no user for it.
+    pub fn with_password_file(
+        addresses: &str,
+        options: BTreeMap<String, String>,
+        password_file: &Path,
+    ) -> Result<Self, KafkaError> {
+        Self::with_login(addresses, options, Some(password_file))
+    }
+
+    fn with_login(
+        addresses: &str,
+        options: BTreeMap<String, String>,
+        password_file: Option<&Path>,
+    ) -> Result<Self, KafkaError> {
         for (name, why) in FIXED_OPTIONS {
             if options.contains_key(name) {
                 let problem = format!("`{name}` cannot be set with --kafka: {why}");
@@ -78,7 +110,11 @@ impl Brokers {
                 .into();
             return Err(KafkaError::Options { problem });
         }
-        Ok(Self { addresses: addresses.to_owned(), options, timeout: None })
+        let mut client_options = options.clone();
+        let login = Login::of(&mut client_options, password_file)
+            .map_err(|problem| KafkaError::Options { problem })?;
+        let addresses = addresses.to_owned();
+        Ok(Self { addresses, options, client_options, login, timeout: None })
     }
 
     /// Sets the longest time without progress, for commands that end by themselves.
@@ -109,10 +145,7 @@ impl Brokers {
                 | Code::MessageTimedOut
                 | Code::WaitingForCoordinator
                 | Code::Resolve,
-            ) => {
-                let problem = format!("{error} while {doing}");
-                KafkaError::Unreachable { brokers: self.addresses.clone(), problem }
-            }
+            ) => self.unreachable(format!("{error} while {doing}")),
             _ => client_error(doing)(error),
         }
     }
@@ -138,15 +171,19 @@ impl Brokers {
             match request() {
                 Ok(answer) => return Ok(answer),
                 Err(error) if Instant::now() >= deadline => {
-                    let problem = error.to_string();
-                    return Err(KafkaError::Unreachable {
-                        brokers: self.addresses.clone(),
-                        problem,
-                    });
+                    return Err(self.unreachable(error.to_string()));
                 }
                 Err(_) => sleep(RETRY_INTERVAL),
             }
         }
+    }
+
+    /// No broker responded. Adds why this program cannot log in, if it cannot.
+    pub(super) fn unreachable(&self, problem: String) -> KafkaError {
+        let login = self.login.as_ref().and_then(|login| login.problem());
+        let login = login.map_or_else(String::new, |login| format!("; no login: {login}"));
+        let brokers = self.addresses.clone();
+        KafkaError::Unreachable { brokers, problem: format!("{problem}{login}") }
     }
 
     /// The addresses, as given.
@@ -167,10 +204,29 @@ impl Brokers {
         if let Some(file) = self.system_ca() {
             config.set("ssl.ca.location", file);
         }
-        for (name, value) in &self.options {
+        for (name, value) in &self.client_options {
             config.set(name, value);
         }
         config
+    }
+
+    /// Creates a client that logs in with the credentials of these brokers.
+    ///
+    /// # Errors
+    /// An option is unknown to the client, or it does not accept the login.
+    pub(super) fn create<C, T>(
+        &self,
+        config: &ClientConfig,
+        context: C,
+    ) -> Result<LoggedIn<T>, KafkaError>
+    where
+        C: ClientContext,
+        T: FromClientConfigAndContext<C> + HasClient,
+    {
+        let client: T =
+            config.create_with_context(context).map_err(|error| self.refused(&error))?;
+        let Some(login) = &self.login else { return Ok(client.into()) };
+        login.add(client).map_err(|problem| KafkaError::Options { problem })
     }
 
     /// Creates a consumer that joins no group: it reads committed records and commits no offsets.
@@ -181,7 +237,7 @@ impl Brokers {
     pub(super) fn standalone_consumer(
         &self,
         ours: &[(&str, &str)],
-    ) -> Result<BaseConsumer, KafkaError> {
+    ) -> Result<LoggedIn<BaseConsumer>, KafkaError> {
         let common = [
             // The client assigns nothing without a group id.
             ("group.id", "tstar-scan"),
@@ -194,7 +250,7 @@ impl Brokers {
             ("allow.auto.create.topics", "false"),
         ];
         let config = self.config(&[&common, ours].concat());
-        config.create().map_err(|error| self.refused(&error))
+        self.create(&config, DefaultConsumerContext)
     }
 
     /// Describes options that the client refuses, without the secrets among them.

@@ -8,8 +8,10 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::groups::GroupList;
 use rdkafka::topic_partition_list::Offset;
+use rdkafka_extra::LoggedIn;
 
 use super::client::Brokers;
+use super::problems::{self, Problems};
 use super::{KafkaError, client_error};
 
 /// Request timeout if [`Brokers`] sets none.
@@ -20,7 +22,7 @@ const MAX_SESSION_MS: u128 = 300_000;
 
 /// Client for a group that this process does not join.
 pub struct Group {
-    client: BaseConsumer,
+    client: LoggedIn<BaseConsumer<Problems>>,
     brokers: Brokers,
     name: String,
 }
@@ -38,7 +40,7 @@ impl Group {
             ours.push(("session.timeout.ms", session));
         }
         let config = brokers.config(&ours);
-        let client = config.create().map_err(|error| brokers.refused(&error))?;
+        let client = brokers.create(&config, Problems::new(brokers))?;
         Ok(Self { client, brokers: brokers.clone(), name: name.to_owned() })
     }
 
@@ -114,8 +116,7 @@ impl Group {
     }
 
     fn unreachable(&self, error: &ClientError) -> KafkaError {
-        let brokers = self.brokers.addresses().to_owned();
-        KafkaError::Unreachable { brokers, problem: error.to_string() }
+        self.brokers.unreachable(problems::explain(&self.client, error))
     }
 }
 

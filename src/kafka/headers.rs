@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use partition_queue::QueuedMessage;
 use rdkafka::message::{Headers as _, Message};
+use rdkafka_extra::QueuedMessage;
 
 use crate::source::Headers;
 

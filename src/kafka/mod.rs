@@ -14,13 +14,16 @@
 //! | [`headers`] | reads the headers of a record, also those whose names are not UTF-8 |
 //! | [`journal`] | writes the change feed and the dead letters of a partition |
 //! | [`letter_limit`] | encodes a dead letter as a record within the size limit of its topic |
+//! | `login` | logs clients in, with credentials that change while they run |
 //! | [`options`] | which client options may be shown |
 //! | [`partition_handle`] | state that the polling thread and a partition worker share |
 //! | [`partitioning`] | infers the partitioner of the producers |
+//! | `problems` | why brokers do not answer |
 //! | [`producer`] | sends records and waits for their acknowledgement |
 //! | [`scan`] | reads a range of a topic once |
 //! | [`table`] | writes the trips of a partition to the table topic |
 //! | [`tail`] | keeps the latest records of a topic in memory |
+//! | `token_endpoint` | issues OAuth tokens |
 //! | [`topic_names`] | names of the topics next to the input topic |
 //! | [`transactions`] | sends records in transactions |
 //! | [`unreadable`] | finds the batches that the client cannot unpack |
@@ -37,15 +40,18 @@ pub mod journal;
 #[cfg(test)]
 mod letter_fixture;
 pub mod letter_limit;
+mod login;
 pub mod options;
 pub mod partition_handle;
 pub mod partitioning;
+mod problems;
 pub mod producer;
 pub mod raw_batch;
 pub mod record;
 pub mod scan;
 pub mod table;
 pub mod tail;
+mod token_endpoint;
 pub mod topic;
 pub mod topic_names;
 pub mod transactions;

@@ -5,10 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
+use rdkafka::client::DefaultClientContext;
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka_extra::LoggedIn;
 use tokio::time::Instant;
 
 use super::KafkaError;
@@ -105,8 +107,9 @@ pub trait ProducerClient: Sized + Send + Sync {
 /// The client of Kafka, and the configuration from which it was created.
 #[derive(Clone)]
 pub struct ConfiguredProducer {
-    client: FutureProducer,
+    client: Arc<LoggedIn<FutureProducer>>,
     config: ClientConfig,
+    brokers: Brokers,
 }
 
 impl ProducerClient for ConfiguredProducer {
@@ -139,8 +142,10 @@ impl ProducerClient for ConfiguredProducer {
 
     fn unbatched(&self) -> Result<Self, ClientError> {
         let mut config = self.config.clone();
-        let client = config.set("batch.num.messages", "1").create()?;
-        Ok(Self { client, config })
+        config.set("batch.num.messages", "1");
+        let client = self.brokers.create(&config, DefaultClientContext);
+        let client = client.map_err(|error| ClientError::ClientCreation(error.to_string()))?;
+        Ok(Self { client: Arc::new(client), config, brokers: self.brokers.clone() })
     }
 }
 
@@ -190,11 +195,11 @@ impl Producer {
             ("message.timeout.ms", &delivery_timeout),
             ("allow.auto.create.topics", "false"),
         ]);
-        let client = config.create();
-        let client = client.map_err(|error| brokers.refused(&error))?;
+        let client = Arc::new(brokers.create(&config, DefaultClientContext)?);
         let max_bytes = config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
         let max_bytes = max_bytes.unwrap_or(DEFAULT_MAX_BYTES);
-        Ok(Self::over(ConfiguredProducer { client, config }, max_bytes, brokers, on_waiting))
+        let client = ConfiguredProducer { client, config, brokers: brokers.clone() };
+        Ok(Self::over(client, max_bytes, brokers, on_waiting))
     }
 }
 

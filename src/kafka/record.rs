@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use partition_queue::QueuedMessage;
 use rdkafka::message::Message;
+use rdkafka_extra::QueuedMessage;
 
 use super::control::{Authority, CONTROL_HEADER};
 use super::headers;

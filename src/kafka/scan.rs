@@ -8,6 +8,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{Message, OwnedMessage};
 use rdkafka::topic_partition_list::Offset;
+use rdkafka_extra::LoggedIn;
 
 use super::client::Brokers;
 use super::topic::OffsetRange;
@@ -24,7 +25,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Reads the records of some partitions of a topic, partition by partition, oldest first. Only
 /// committed records; transaction markers are skipped.
 pub struct Scan {
-    consumer: BaseConsumer,
+    consumer: LoggedIn<BaseConsumer>,
     brokers: Brokers,
     timeout: Duration,
     topic: String,

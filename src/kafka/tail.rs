@@ -11,6 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::Offset;
+use rdkafka_extra::LoggedIn;
 use serde_json::value::RawValue;
 
 use super::client::Brokers;
@@ -178,7 +179,7 @@ impl Tail {
 
 /// The reading thread.
 struct TailReader {
-    consumer: BaseConsumer,
+    consumer: LoggedIn<BaseConsumer>,
     topics: Topics,
     topic: String,
     keep: Keep,

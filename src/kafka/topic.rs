@@ -10,9 +10,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka_extra::LoggedIn;
 use tokio::time::Instant;
 
 use super::client::Brokers;
+use super::problems::{self, Problems};
 use super::topic_names::{is_dlq_topic, is_table_topic};
 use super::{KafkaError, client_error};
 
@@ -42,8 +44,8 @@ pub struct OffsetRange {
 /// Queries and changes topics. Calls that are not `async` block.
 pub struct Topics {
     brokers: Brokers,
-    client: BaseConsumer,
-    admin: AdminClient<DefaultClientContext>,
+    client: LoggedIn<BaseConsumer<Problems>>,
+    admin: LoggedIn<AdminClient<DefaultClientContext>>,
 }
 
 impl Topics {
@@ -80,9 +82,8 @@ impl Topics {
     /// An option is unknown to the client.
     pub fn new(brokers: &Brokers) -> Result<Self, KafkaError> {
         let config = brokers.config(&[]);
-        let refused = |error: ClientError| brokers.refused(&error);
-        let (client, admin) =
-            (config.create().map_err(refused)?, config.create().map_err(refused)?);
+        let client = brokers.create(&config, Problems::new(brokers))?;
+        let admin = brokers.create(&config, DefaultClientContext)?;
         Ok(Self { brokers: brokers.clone(), client, admin })
     }
 
@@ -111,8 +112,7 @@ impl Topics {
     }
 
     fn unreachable(&self, error: &ClientError) -> KafkaError {
-        let brokers = self.brokers.addresses().to_owned();
-        KafkaError::Unreachable { brokers, problem: error.to_string() }
+        self.brokers.unreachable(problems::explain(&self.client, error))
     }
 
     /// Offset range of each partition.

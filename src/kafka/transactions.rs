@@ -10,6 +10,7 @@ use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
 };
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka_extra::LoggedIn;
 
 use super::KafkaError;
 use super::client::Brokers;
@@ -84,7 +85,7 @@ impl Patience {
 /// Sends records in transactions. Of two with the same transactional id, the later fences the
 /// earlier.
 pub struct Transactions {
-    client: ThreadedProducer<Deliveries>,
+    client: LoggedIn<ThreadedProducer<Deliveries>>,
     brokers: Brokers,
     timeout: Duration,
     name: String,
@@ -125,8 +126,7 @@ impl Transactions {
             ("compression.type", "lz4"),
             ("allow.auto.create.topics", "false"),
         ]);
-        let client = config.create_with_context(Deliveries::default());
-        let client = client.map_err(|error| brokers.refused(&error))?;
+        let client = brokers.create(&config, Deliveries::default())?;
         let (brokers, name) = (brokers.clone(), name.to_owned());
         let transactions = Self { client, brokers, timeout, name, patience };
         transactions

@@ -6,12 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use partition_queue::{Event, PartitionQueue};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_extra::{Event, PartitionQueue};
 
 use super::client::Brokers;
 use super::{KafkaError, client_error};

@@ -41,7 +41,9 @@ pub fn exposed_files(settings: &Settings, origins: &Origins) -> Vec<String> {
         Some(Origin::File { name, .. }) if holds_one => Some(("settings file", name.as_str())),
         _ => None,
     };
-    let files = named.chain(file).map(|(key, path)| (key, Path::new(path)));
+    let password = Some(settings.kafka_password_file.as_str()).filter(|path| !path.is_empty());
+    let password = password.map(|path| ("kafka_password_file", path));
+    let files = named.chain(password).chain(file).map(|(key, path)| (key, Path::new(path)));
     // The reader of a missing file reports it.
     files.filter_map(|(key, path)| warning(key, path, &path.metadata().ok()?)).collect()
 }

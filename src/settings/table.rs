@@ -213,6 +213,13 @@ settings! {
         help: "librdkafka options, KEY=VALUE; one per line in file and variable",
     }
 
+    /// Path of the file with the password at the brokers; empty for none.
+    kafka_password_file: String {
+        key: "kafka_password_file", default: "", syntax: TEXT, flags: [Topic, Brokers, Cluster, Epoch],
+        help: "File with the password of sasl.username, or the secret of an OAuth client; read again \
+               when it changes",
+    }
+
     /// URL of the schema registry; empty for none.
     schema_registry: String {
         key: "schema_registry", default: "", syntax: REGISTRY, flags: [Topic, Registry],

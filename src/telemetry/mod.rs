@@ -38,6 +38,13 @@ pub use table::*;
 use crate::model::reading::ReadingKind;
 use crate::model::reason::{DeadReason, DropReason, SkipReason};
 use counts::SampleCounts;
+
+/// The clock, ms since 1970.
+#[must_use]
+pub fn clock_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
 use failures::{FAILURE_KINDS, RETRIED};
 use progress::Partitions;
 

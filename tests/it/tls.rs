@@ -1,12 +1,16 @@
-//! TLS to CQL nodes and to brokers. Most of it exists only in a build with the feature `tls`,
-//! which is a default; `TSTAR_TEST_PLAIN=1 tests/all` tests one without it.
+//! TLS and logins at CQL nodes and brokers. Most of it needs the feature `tls`, which is a default;
+//! `TSTAR_TEST_PLAIN=1 tests/all` tests a build without it.
 
 #[cfg(feature = "tls")]
 mod authority;
 #[cfg(feature = "tls")]
 mod brokers;
 #[cfg(feature = "tls")]
+mod issuer;
+#[cfg(feature = "tls")]
 mod nodes;
+#[cfg(feature = "tls")]
+mod sasl;
 
 #[cfg(not(feature = "tls"))]
 #[test]

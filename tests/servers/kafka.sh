@@ -3,6 +3,8 @@
 # With FIRST, the port of such a broker: a second one of its cluster, without a controller.
 # Where there is DIR/tls, clients are heard over TLS alone and show a certificate: server.pem has the broker's key and
 # certificate, ca.pem who signs for clients.
+# A test that needs more writes it into DIR first: more.properties replaces settings, java.options is for the JVM, and
+# format.options for the first start.
 set -euo pipefail
 jars="$1" dir="$2" port="$3" first="${4:-}"
 mkdir -p "$dir"
@@ -39,8 +41,12 @@ ssl.keystore.location=$dir/tls/server.pem
 ssl.truststore.type=PEM
 ssl.truststore.location=$dir/tls/ca.pem
 P
-java=(java -Xms256m -Xmx768m -XX:+UseSerialGC -cp "$jars/*")
+[ ! -f "$dir/more.properties" ] || cat "$dir/more.properties" >>"$dir/server.properties"
+touch "$dir/java.options" "$dir/format.options"
+java=(java "@$dir/java.options" -Xms256m -Xmx768m -XX:+UseSerialGC -cp "$jars/*")
 if [ ! -f "$dir/data/meta.properties" ]; then
-  "${java[@]}" kafka.tools.StorageTool format --cluster-id dHN0YXItdGVzdHMtYWJjZA --config "$dir/server.properties"
+  mapfile -t format <"$dir/format.options"
+  "${java[@]}" kafka.tools.StorageTool format --cluster-id dHN0YXItdGVzdHMtYWJjZA --config "$dir/server.properties" \
+    "${format[@]}"
 fi
 exec "${java[@]}" kafka.Kafka "$dir/server.properties"

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use partition_queue::{QueuedMessage, RecordConsumer};
 use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka_extra::{QueuedMessage, RecordConsumer};
 use tokio::time::Instant;
 
 use super::rebalance::RebalanceContext;

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partition_queue::RecordConsumer;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::Consumer;
+use rdkafka_extra::RecordConsumer;
 use tokio::sync::mpsc;
 
 use self::poller::Poller;
@@ -198,14 +198,10 @@ pub fn new_client(
     if telemetry::is_on() || matches!(config.assignment, Assignment::Group { .. }) {
         ours.push((STATISTICS, STATISTICS_MS));
     }
-    let consumer: BaseConsumer<_> = config
-        .brokers
-        .config(&ours)
-        // The reason of a failed commit is logged as a warning.
-        .set_log_level(RDKafkaLogLevel::Warning)
-        .create_with_context(context)
-        .map_err(|error| config.brokers.refused(&error))?;
-    let client = RecordConsumer::new(consumer);
+    let mut options = config.brokers.config(&ours);
+    // The reason of a failed commit is logged as a warning.
+    options.set_log_level(RDKafkaLogLevel::Warning);
+    let client = RecordConsumer::new(config.brokers.create(&options, context)?);
     let queue = &Consumer::context(client.consumer()).queue;
     queue.get_or_init(|| client.queue());
     Ok(client)

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use partition_queue::SharedQueue;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, ConsumerContext};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
+use rdkafka_extra::SharedQueue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -137,6 +137,21 @@ impl Server {
         ready::until(&what, Duration::MAX, listens, self.fault_after(limit));
     }
 
+    /// Runs a program from the jars of the server, and returns what it prints.
+    ///
+    /// # Panics
+    /// It fails.
+    #[track_caller]
+    pub fn run_tool(&self, class: &str, words: &[&str]) -> String {
+        let mut command = Command::new("java");
+        command.arg("-cp").arg(self.jars.join("*")).arg(class).args(words);
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let printed = text(&output.stdout);
+        assert!(output.status.success(), "{command:?}: {printed}{}", text(&output.stderr));
+        printed
+    }
+
     /// SIGKILL: what was not on the disk is lost.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -10,6 +10,8 @@ use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
+use crate::logins::LoggedIn;
+
 /// A consumer, and the queue that gets the records of partitions that were redirected to it.
 ///
 /// Its other events, such as rebalances, stay in the consumer's own queue: [`BaseConsumer::poll`]
@@ -19,7 +21,7 @@ pub struct RecordConsumer<C: ConsumerContext> {
     queue: SharedQueue,
     /// The same queue: only the drop of this value destroys it.
     native: NonNull<sys::rd_kafka_queue_t>,
-    consumer: BaseConsumer<C>,
+    consumer: LoggedIn<BaseConsumer<C>>,
 }
 
 /// Redirects partitions to the queue of a [`RecordConsumer`], also from its callbacks.
@@ -74,7 +76,7 @@ impl<C: ConsumerContext> RecordConsumer<C> {
     /// # Panics
     /// There is no memory.
     #[must_use]
-    pub fn new(consumer: BaseConsumer<C>) -> Self {
+    pub fn new(consumer: LoggedIn<BaseConsumer<C>>) -> Self {
         let client = consumer.client().native_ptr();
         // SAFETY: the client lives as long as the consumer.
         let queue = unsafe { sys::rd_kafka_queue_new(client) };

@@ -50,7 +50,7 @@ fn consumer(cluster: &Cluster, options: &[(&str, &str)]) -> RecordConsumer<Defau
     options.iter().for_each(|(name, value)| {
         config.set(*name, *value);
     });
-    RecordConsumer::new(config.create().unwrap())
+    RecordConsumer::new(config.create::<BaseConsumer>().unwrap().into())
 }
 
 fn assign(consumer: &RecordConsumer<DefaultConsumerContext>, starts: &[(i32, i64)]) {

@@ -1,13 +1,17 @@
-//! Reads the queues of partitions of a consumer, in two ways that rdkafka does not have.
+//! Calls of librdkafka that rdkafka does not have.
 //!
 //! - [`PartitionQueue`] reads one partition event by event. When a batch of records cannot be
 //!   unpacked, rdkafka's error gives neither its partition nor its offset; librdkafka's own event
 //!   has both.
 //! - [`RecordConsumer`] reads the records of several partitions, many at a time, without copying
 //!   them. rdkafka's poll costs an event, an allocation and two readings of the clock a record.
+//! - [`Logins`] changes the credentials of clients while they are used. rdkafka asks for OAuth
+//!   tokens when a client is polled, which clients for metadata and administration are not, and
+//!   cannot change a password.
 //!
 //! It is the only place with unsafe code, so that the program itself can forbid it.
 
+mod logins;
 mod records;
 
 use std::ffi::{CStr, CString};
@@ -18,6 +22,7 @@ use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
+pub use self::logins::{Credentials, HasClient, LoggedIn, Logins, NotAccepted};
 pub use self::records::{QueuedHeaders, QueuedMessage, RecordConsumer, SharedQueue};
 
 /// The queue of a partition, detached from the consumer's own queue for as long as this value

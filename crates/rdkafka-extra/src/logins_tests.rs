@@ -1,0 +1,59 @@
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::{ClientConfig, FromClientConfig};
+use rdkafka::consumer::DefaultConsumerContext;
+
+use super::*;
+
+fn client<T: FromClientConfig>(mechanism: &str) -> T {
+    let mut config = ClientConfig::new();
+    // Nothing listens there.
+    config.set("bootstrap.servers", "127.0.0.1:1").set("security.protocol", "sasl_plaintext");
+    config.set("sasl.mechanism", mechanism).set("sasl.username", "ann");
+    config.set("sasl.password", "first").create().unwrap()
+}
+
+fn password(password: &str) -> Credentials {
+    Credentials::Password { user: "ann".into(), password: password.into() }
+}
+
+#[test]
+fn clients_of_each_kind_get_new_credentials_until_they_are_dropped() {
+    let logins = Logins::default();
+    let consumer = logins.add(client::<BaseConsumer>("PLAIN")).unwrap();
+    logins.set(password("second")).unwrap();
+    let admin = logins.add(client::<AdminClient<DefaultClientContext>>("PLAIN")).unwrap();
+    let producer = logins.add(client::<FutureProducer>("PLAIN")).unwrap();
+    logins.set(password("third")).unwrap();
+    assert_eq!(logins.lock().clients.len(), 3);
+    drop((consumer, admin));
+    logins.set(password("fourth")).unwrap();
+    assert_eq!(logins.lock().clients.len(), 1);
+    drop(producer);
+    assert_eq!(logins.lock().clients, []);
+}
+
+#[test]
+fn what_librdkafka_does_not_accept_is_reported_without_the_secret() {
+    let logins = Logins::default();
+    let consumer = logins.add(client::<BaseConsumer>("PLAIN")).unwrap();
+    let token = Credentials::Token {
+        token: "hunter2".into(),
+        principal: "ann".into(),
+        expires_ms: i64::MAX / 1000,
+        extensions: vec![],
+    };
+    for credentials in [token.clone(), password("hunter2\0")] {
+        let problem = logins.set(credentials).unwrap_err();
+        assert!(!problem.0.is_empty() && !problem.0.contains("hunter2"), "{problem}");
+    }
+    assert!(!format!("{token:?} {logins:?}").contains("hunter2"));
+    drop(consumer);
+}
+
+#[test]
+fn a_record_consumer_derefs_to_its_client() {
+    let consumer: LoggedIn<BaseConsumer<DefaultConsumerContext>> =
+        client::<BaseConsumer>("PLAIN").into();
+    let records = crate::RecordConsumer::new(consumer);
+    assert!(records.consumer().assignment().is_ok());
+}
