@@ -25,6 +25,8 @@ pub fn server_options(settings: &Settings, context: &Context) -> anyhow::Result<
         consistency: settings.consistency,
         user: named.then(|| settings.cql_user.clone()),
         password: context.cql_password(settings)?,
+        password_file: (!settings.cql_password_file.is_empty())
+            .then(|| settings.cql_password_file.clone().into()),
         tls: settings.cql_tls.then(|| tls(settings, context)).transpose()?,
         datacenter: (!settings.datacenter.is_empty()).then(|| settings.datacenter.clone()),
         patience: u64::try_from(settings.connect_timeout_ms).ok().map(Duration::from_millis),
@@ -44,7 +46,8 @@ fn tls(settings: &Settings, context: &Context) -> anyhow::Result<Tls> {
     let key = (!key.is_empty()).then(|| context.secret("cql_tls_key", key)).transpose()?;
     let identity =
         certificates.zip(key).map(|(certificates, key)| ClientIdentity { certificates, key });
-    Ok(Tls { authorities: read("cql_tls_ca", &settings.cql_tls_ca)?, identity })
+    let name = Some(settings.cql_tls_name.clone()).filter(|name| !name.is_empty());
+    Ok(Tls { authorities: read("cql_tls_ca", &settings.cql_tls_ca)?, identity, name })
 }
 
 /// Store options of a one-shot command.

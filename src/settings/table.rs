@@ -335,6 +335,12 @@ settings! {
         help: "File of the PEM key of cql_tls_cert, not encrypted",
     }
 
+    /// Name in the certificates of the nodes; empty for their addresses.
+    cql_tls_name: String {
+        key: "cql_tls_name", default: "", syntax: TEXT, flags: [Server],
+        help: "Name that every node's certificate has to have, instead of the node's address",
+    }
+
     /// How long one-shot commands wait for an unresponsive server, ms.
     connect_timeout_ms: i64 {
         key: "connect_timeout", default: "10s", syntax: DURATION, flags: [Server],

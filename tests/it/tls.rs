@@ -10,6 +10,8 @@ mod issuer;
 #[cfg(feature = "tls")]
 mod nodes;
 #[cfg(feature = "tls")]
+mod roles;
+#[cfg(feature = "tls")]
 mod sasl;
 
 #[cfg(not(feature = "tls"))]

@@ -2,11 +2,14 @@
 # cassandra.sh JARS DIR PORT [ADDRESS [SEED [RPC]]]: one node on ADDRESS, CQL on PORT, storage on the port after it;
 # data in DIR. Nodes of one cluster share ports and SEED, and start one after the other. RPC is where clients
 # are heard, where that is not ADDRESS. Where there is DIR/tls, clients are heard over TLS alone and show a certificate:
-# server.pem has the node's key and certificate, ca.pem who signs for clients.
+# server.pem has the node's key and certificate, ca.pem who signs for clients. Where there is DIR/roles, clients log in
+# instead: at first as cassandra, with that password.
 set -euo pipefail
 jars="$1" dir="$2" port="$3" address="${4:-127.0.0.1}" seed="${5:-${4:-127.0.0.1}}" rpc="${6:-${4:-127.0.0.1}}"
 here="$(cd "$(dirname "$0")" && pwd)"
 mkdir -p "$dir/conf"
+authenticator=AllowAllAuthenticator authorizer=AllowAllAuthorizer
+[ ! -e "$dir/roles" ] || authenticator=PasswordAuthenticator authorizer=CassandraAuthorizer
 cat >"$dir/conf/cassandra.yaml" <<C
 cluster_name: tstar tests
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
@@ -28,8 +31,8 @@ saved_caches_directory: $dir/saved_caches
 hints_directory: $dir/hints
 cdc_raw_directory: $dir/cdc
 commitlog_sync: batch
-authenticator: AllowAllAuthenticator
-authorizer: AllowAllAuthorizer
+authenticator: $authenticator
+authorizer: $authorizer
 disk_failure_policy: stop
 commit_failure_policy: stop
 C
@@ -38,7 +41,7 @@ C
 client_encryption_options:
   enabled: true
   optional: false
-  require_client_auth: true
+  require_client_auth: $([ -e "$dir/roles" ] && echo false || echo true)
   ssl_context_factory:
     class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
   keystore: $dir/tls/server.pem
@@ -53,6 +56,7 @@ cat >"$dir/conf/logback.xml" <<X
   <root level="WARN"><appender-ref ref="out"/></root>
 </configuration>
 X
-exec java -Xms512m -Xmx1g "@$here/cassandra.options" \
+# The first role at once, not after ten seconds.
+exec java -Xms512m -Xmx1g -Dcassandra.superuser_setup_delay_ms=0 "@$here/cassandra.options" \
   "-Dcassandra.config=file://$dir/conf/cassandra.yaml" "-Dcassandra.storagedir=$dir" \
   -cp "$dir/conf:$jars/*" org.apache.cassandra.service.CassandraDaemon

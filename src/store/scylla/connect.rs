@@ -13,6 +13,7 @@ use scylla::statement;
 use tokio::sync::Semaphore;
 
 use super::cql::Cql;
+use super::login::FileLogin;
 use super::requests::{Failure, RetryPolicy};
 use super::statements::Statements;
 use super::tls::Layer;
@@ -95,7 +96,14 @@ pub(super) async fn session(url: &ScyllaUrl, retry: &RetryPolicy) -> Result<Sess
         .keyspaces_to_fetch([url.keyspace.as_str()])
         .default_execution_profile_handle(profile.build().into_handle());
     if let Some(user) = &options.user {
-        builder = builder.user(user, options.password.as_deref().unwrap_or_default());
+        let password = options.password.as_deref().unwrap_or_default();
+        builder = match &options.password_file {
+            Some(file) => {
+                let login = FileLogin::new(user, file.clone(), password);
+                builder.authenticator_provider(Arc::new(login))
+            }
+            None => builder.user(user, password),
+        };
     }
     let invalid = |problem| StoreError::Options { location: url.to_string(), problem };
     let layer = options.tls.as_ref().map(Layer::new).transpose().map_err(invalid)?;

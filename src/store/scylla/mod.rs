@@ -14,6 +14,7 @@ mod ends;
 mod epochs;
 mod forgets;
 mod keys;
+mod login;
 mod repairs;
 mod requests;
 mod row;
@@ -28,6 +29,7 @@ mod trips;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -86,6 +88,8 @@ pub struct ServerOptions {
     pub user: Option<String>,
     /// The password of `user`.
     pub password: Option<String>,
+    /// File of the password: each connection reads it again.
+    pub password_file: Option<PathBuf>,
     /// TLS options; `None` connects without encryption.
     pub tls: Option<Tls>,
     /// Datacenter to connect to; `None` for all.
@@ -108,6 +112,7 @@ impl Default for ServerOptions {
             consistency: Consistency::default(),
             user: None,
             password: None,
+            password_file: None,
             tls: None,
             datacenter: None,
             concurrency: 64,

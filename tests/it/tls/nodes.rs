@@ -48,6 +48,7 @@ fn a_store_is_made_and_read_over_tls_by_authorised_clients() {
                 certificates: folder.read("cert.pem"),
                 key: folder.read("key.pem"),
             }),
+            name: None,
         }),
         ..patient()
     };
