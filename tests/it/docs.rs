@@ -9,6 +9,7 @@ mod kafka;
 mod library;
 mod links;
 mod scoreboard;
+mod sizing;
 mod unrun;
 
 use std::path::{Path, PathBuf};
