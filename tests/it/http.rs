@@ -177,7 +177,7 @@ pub struct Answer {
 
 impl Answer {
     #[track_caller]
-    fn read(bytes: &[u8]) -> Self {
+    pub fn read(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|it| it == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("no answer: {}", String::from_utf8_lossy(bytes)));
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();

@@ -9,6 +9,7 @@ mod blob_real;
 mod chaos;
 mod claims;
 mod cli;
+mod compose;
 mod conformance;
 mod containers;
 mod control_keys;

@@ -180,8 +180,9 @@ fn unreasoned(manifest: &str) -> Vec<String> {
     found
 }
 
-/// The one image whose digest has not been looked up yet.
-const BY_TAG: &str = "scylladb/scylla:2026.2.4";
+/// Images whose digests have not been looked up yet.
+const BY_TAG: [&str; 3] =
+    ["scylladb/scylla:2026.2.4", "prom/prometheus:v3.13.5", "grafana/grafana:13.2.3"];
 
 /// Images that default to a tag, which may change at any time.
 fn movable(text: &str) -> Vec<String> {
@@ -199,7 +200,8 @@ fn movable(text: &str) -> Vec<String> {
         inner.and_then(|it| it.split_once(":-")).map_or(name, |(_, default)| default).to_owned()
     };
     // An image that this project builds has no digest in advance.
-    let found = names.map(default).filter(|name| name != "tstar:local" && name != BY_TAG);
+    let is_known = |name: &String| name == "tstar:local" || BY_TAG.contains(&name.as_str());
+    let found = names.map(default).filter(|name| !is_known(name));
     let is_digest = |hex: &str| hex.len() == 64 && hex.bytes().all(|it| it.is_ascii_hexdigit());
     let is_fixed =
         |name: &String| name.split_once("@sha256:").is_some_and(|(_, hex)| is_digest(hex));
