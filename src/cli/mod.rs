@@ -18,6 +18,7 @@ mod ingest;
 mod inspect;
 mod inspect_table;
 mod lookup;
+mod man;
 mod open;
 mod print;
 mod progress;
@@ -132,6 +133,8 @@ enum Command {
         /// Shell to complete for
         shell: clap_complete::Shell,
     },
+    /// Write the man pages
+    Man(man::ManArgs),
 }
 
 /// Runs the program; `env` holds the `TSTAR_*` variables, `user` is the system's user name.
@@ -216,6 +219,7 @@ async fn dispatch(
             clap_complete::generate(shell, &mut Cli::command(), "tstar", &mut script);
             Ok(printer.write(&script)?)
         }
+        Command::Man(args) => man::run(&args, Cli::command(), printer),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Lookups: by time, by an id in every form, and without a result.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::{Folder, keys, minutes};
@@ -165,4 +167,31 @@ fn schema_and_completions_are_printed() {
         assert!(script.contains("tstar") && script.contains("lookup"), "{shell}");
     }
     assert!(folder.text("--version").starts_with(concat!("tstar ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn man_pages_are_written() {
+    let folder = Folder::with("taken", "a file");
+    let listed = folder.text("man --out pages/man1");
+    let listed: BTreeSet<_> = listed.lines().map(str::to_owned).collect();
+    for name in ["tstar", "tstar-ingest", "tstar-schema-apply", "tstar-man"] {
+        assert!(listed.contains(&format!("pages/man1/{name}.1")), "no {name} in {listed:?}");
+    }
+    let mut references = 0;
+    for path in &listed {
+        let page = String::from_utf8(folder.read(path)).unwrap();
+        let version = concat!("\" \"1\" \"\" \"tstar ", env!("CARGO_PKG_VERSION"));
+        assert!(page.starts_with(".TH \"tstar") && page.contains(version), "{page}");
+        assert!(page.contains(".SH EXAMPLES\n.nf\ntstar"), "{path}: {page}");
+        let subcommands = page.split(".SH SUBCOMMANDS").nth(1).unwrap_or_default();
+        for line in subcommands.lines().filter_map(|line| line.strip_suffix("(1)")) {
+            let other = line.replace("\\-", "-");
+            assert!(listed.contains(&format!("pages/man1/{other}.1")), "{path} names {other}");
+            references += 1;
+        }
+    }
+    // Each page but the first is named by the page of the command above it.
+    assert_eq!(references, listed.len() - 1);
+    assert_eq!(folder.text("man --out pages/man1").lines().count(), listed.len());
+    folder.run("man --out taken").ends(74).prints_nothing().says(&["folder `taken`", "--out"]);
 }
