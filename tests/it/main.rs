@@ -36,6 +36,7 @@ mod mock;
 mod model;
 mod nodes;
 mod outage;
+mod packages;
 mod page;
 mod private;
 mod processing;

@@ -15,6 +15,8 @@ const KAFKA: &str = "needs Kafka: docs::kafka runs it";
 const MINUTES: &str = "takes minutes";
 const DOCKER: &str = "needs Docker: suite containers starts what the Compose file names";
 const CQL: &str = "needs a CQL server: suites topic and control_keys run these commands";
+const PACKAGES: &str =
+    "needs packages, which take long to make: tests/nightly/packages installs them";
 const BROKER: &str = "needs Kafka: suites replay, replay_files and letters run these commands";
 
 /// All blocks that are not run.
@@ -32,6 +34,12 @@ pub const UNRUN: &[Unrun] = &[
     unrun("docs/dead-letters.md", "$ tstar dlq ls --store scylla", BROKER),
     unrun("docs/erasure.md", "tstar forget truck-17", "asks on a terminal; --yes runs below it"),
     unrun("docs/erasure.md", "$ export TSTAR_CONTROL_KEY_FILE", CQL),
+    unrun("docs/install.md", "sha256sum", PACKAGES),
+    unrun("docs/install.md", "tar -xzf", PACKAGES),
+    unrun("docs/install.md", "sudo apt", PACKAGES),
+    unrun("docs/install.md", "sudo tstar config", PACKAGES),
+    unrun("docs/install.md", "kubectl create", "needs a Kubernetes"),
+    unrun("docs/install.md", "deploy/release", MINUTES),
     unrun("docs/kafka.md", "docker compose", DOCKER),
     unrun("docs/kafka.md", "kafka-topics.sh", KAFKA),
     unrun("docs/kafka.md", "tstar run", KAFKA),

@@ -50,6 +50,8 @@ END
 
 check_chart() {
     local chart case name flags version broken what names found
+    need_helm
+    need_kubeconform
     chart=$(echo "$files"/tstar-[0-9]*.tgz)
     fetch_schemas
     for case in "${cases[@]}"; do
@@ -59,7 +61,9 @@ check_chart() {
         # shellcheck disable=SC2086
         helm template release "$chart" --namespace fleet $flags >"$work/$name.yaml"
         for version in "${kubernetes[@]}"; do
-            pass "chart: $name, Kubernetes $version: $(conforms "$version" "$work/$name.yaml")"
+            found=$(conforms "$version" "$work/$name.yaml") ||
+                fail "chart: $name, Kubernetes $version: $found"
+            pass "chart: $name, Kubernetes $version: $found"
         done
     done
     for what in Deployment NetworkPolicy PodDisruptionBudget PodMonitor; do
