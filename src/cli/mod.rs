@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod flags;
 mod forget;
+mod http_files;
 mod id;
 mod ingest;
 mod inspect;

@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use super::flags::{
     BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
-use super::{exit, open, stop};
-use crate::http::{self, App, OpenStore, Options, Peers, Readiness, Token};
+use super::{exit, http_files, open, stop};
+use crate::http::{self, App, OpenStore, Options, Peers, Readiness};
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
-use crate::ops::{Cancel, InvalidRequest, PartialResult, PreconditionFailed};
+use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::pipeline::daemon::{LiveWorkers, Owners};
 use crate::settings::{Origin, Origins, Settings};
 use crate::store::StoreUrl;
@@ -144,8 +144,8 @@ impl HttpServer {
         if let Some(Reading { log, live, owners }) = reading {
             app = app.reading(log, live);
             if let Some(owners) = owners {
-                let (own, token) = (settings.http.advertise.clone(), app.token());
-                app = app.asking(Peers::new(owners, own, token));
+                let (own, tokens) = (settings.http.advertise.clone(), app.tokens());
+                app = app.asking(Peers::new(owners, own, tokens));
             }
         }
         let app = Arc::new(app);
@@ -169,11 +169,11 @@ impl HttpServer {
 fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
     let http = &settings.http;
     let file = &http.token_file;
-    let token = (!file.is_empty()).then(|| token(file, context)).transpose()?;
+    let tokens = (!file.is_empty()).then(|| http_files::tokens(file, context)).transpose()?;
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     Ok(Options {
-        by_address_only: token.is_none() && !http.insecure,
-        token,
+        by_address_only: tokens.is_none() && !http.insecure,
+        tokens: tokens.map(Arc::new),
         tiles: (!http.tiles.is_empty()).then(|| http.tiles.clone()),
         tiles_attribution: http.tiles_attribution.clone(),
         cors: http.cors.clone(),
@@ -184,22 +184,6 @@ fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
         connections: count(http.connections),
         connections_per_client: count(http.client_connections),
     })
-}
-
-/// Minimum length of a token: shorter ones can be guessed.
-const MIN_TOKEN: usize = 16;
-
-fn token(path: &str, context: &Context) -> anyhow::Result<Token> {
-    let text = context.secret_text("token_file", path)?;
-    let token = text.trim();
-    if token.len() < MIN_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let problem = format!(
-            "token_file `{path}` holds no token: {MIN_TOKEN} or more printable characters \
-             without spaces; make one with: (umask 077; head -c 24 /dev/urandom | base64 > {path})"
-        );
-        return Err(PreconditionFailed(problem).into());
-    }
-    Ok(Token::new(token))
 }
 
 /// What is served, by the settings.

@@ -16,7 +16,7 @@ use super::peers::Peers;
 use super::phase::{OpenStore, Phase, Store};
 use super::problem::Problem;
 use super::sessions::Sessions;
-use super::token::Token;
+use super::tokens::Tokens;
 use crate::kafka::consumer::ConsumerEvent;
 use crate::pipeline::daemon::{DaemonEvent, LiveWorkers};
 use crate::store::TripRow;
@@ -31,8 +31,8 @@ const MAX_ANSWERS: usize = 64 << 20;
 /// Options of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Token that clients have to send; `None`: no authentication.
-    pub token: Option<Token>,
+    /// Tokens that clients may send; `None`: no authentication.
+    pub tokens: Option<Arc<Tokens>>,
     /// URL of the map tiles, with the placeholders `{z}`, `{x}` and `{y}`.
     pub tiles: Option<String>,
     /// Who made the tiles: text, with links as `[text](https://...)`.
@@ -192,10 +192,18 @@ impl App {
         self
     }
 
-    /// The token of the server.
+    /// The tokens of the server.
     #[must_use]
-    pub fn token(&self) -> Option<Token> {
-        self.options.token.clone()
+    pub fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.options.tokens.clone()
+    }
+
+    /// Reads the files again that count without a restart when they change. Blocks on the file
+    /// system.
+    pub(super) fn check_files(&self) {
+        if self.options.tokens.as_ref().is_some_and(|tokens| tokens.check()) {
+            self.end_orphaned_sessions();
+        }
     }
 
     /// Answers from the memory of other instances, too.

@@ -16,13 +16,14 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::ToSchema;
 
+use super::access::Access;
 use super::app::App;
 use super::clients::{ClientSlot, Peer};
 use super::feed::FeedCursor;
 use super::params::Params;
 use super::phase::{Phase, draining};
 use super::problem::{ParamError, Problem};
-use super::session::Access;
+use super::token::Right;
 use super::trip_response::MAX_LIST;
 use crate::kafka::tail::Offsets;
 
@@ -119,7 +120,7 @@ pub async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     params.finish()?;
-    let slot = acquire_stream(&app, access, peer.map(|Extension(peer)| peer))?;
+    let slot = acquire_stream(&app, &access, peer.map(|Extension(peer)| peer))?;
     let last = headers.get("last-event-id").map(|value| {
         let text = value.to_str().unwrap_or_default();
         FeedCursor::parse(text)
@@ -130,7 +131,7 @@ pub async fn follow(
     let permit = permit.map_err(|_| Problem::busy("streams", "too many change streams"))?;
     let phase = app.phase();
     let follower =
-        Follower { app, after, pending: VecDeque::new(), phase, _limits: (slot, permit) };
+        Follower { app, access, after, pending: VecDeque::new(), phase, _limits: (slot, permit) };
     let events = stream::unfold(follower, Follower::next);
     let events: std::pin::Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(events);
     let keep = KeepAlive::new().interval(KEEP_ALIVE);
@@ -140,14 +141,14 @@ pub async fn follow(
 /// Counts a stream of a client: of a login, or of an address.
 fn acquire_stream(
     app: &App,
-    access: Access,
+    access: &Access,
     peer: Option<Peer>,
 ) -> Result<Option<ClientSlot<String>>, Problem> {
     let Some(peer) = peer else { return Ok(None) };
     let options = &app.options;
-    let client = match access {
-        Access::Session(name) => name,
-        Access::Open | Access::Token => peer.network().to_string(),
+    let client = match access.session() {
+        Some(used) => used.name.clone(),
+        None => peer.network().to_string(),
     };
     let max = peer.limit(options.streams_per_client, options.streams);
     let slot = app.client_streams.acquire(client, max);
@@ -169,6 +170,7 @@ async fn resume_cursor(app: &App, after: Option<Offsets>) -> Result<FeedCursor, 
 /// A stream of one client.
 struct Follower {
     app: Arc<App>,
+    access: Access,
     /// Cursor of the last event sent.
     after: FeedCursor,
     /// Events read and not sent yet.
@@ -194,6 +196,10 @@ impl Follower {
                 let message = Event::default().id(seq.to_string()).event(kind).data(&*event);
                 self.after = seq;
                 return Some((Ok(message), self));
+            }
+            // A removed token and a revoked session end their streams.
+            if !self.app.still_has(&self.access, Right::Read) {
+                return None;
             }
             let read = self.read().inspect_err(|problem| {
                 tracing::warn!(error = problem.detail(), "a change stream ended");

@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr};
 
+use super::access::forbidden;
 use super::devices::Device;
 use super::page::PageSettings;
 use super::problem::{ParamError, Problem};
 use super::samples::SampleBody;
+use super::token::Right;
 use super::trip_response::TripAnswer;
 use crate::codec::trip_row::TripRow;
 use crate::identity::AnyId;
@@ -157,6 +159,7 @@ fn answer(status: StatusCode, operation: &str) -> Option<Value> {
         ]}),
         "sessions" => json!({"sessions": [{
             "id": "0123456789abcdef",
+            "token": "maps",
             "created": format_time(at(0).ms()),
             "last_used": format_time(at(20).ms()),
             "address": "192.0.2.7",
@@ -183,7 +186,15 @@ fn problem(status: StatusCode, operation: &Operation) -> Option<Value> {
         StatusCode::FORBIDDEN if takes_samples => {
             ("takes_no_samples", "this server does not accept samples; start it with --token-file")
         }
-        StatusCode::FORBIDDEN => ("foreign_origin", "the request is from a page of another origin"),
+        StatusCode::FORBIDDEN if ["login", "logout", "revokeSession"].contains(&id) => {
+            ("foreign_origin", "the request is from a page of another origin")
+        }
+        StatusCode::FORBIDDEN => {
+            let sets_tag = ["putTag", "deleteTag"].contains(&id);
+            let (token, right) =
+                if sets_tag { ("maps", Right::Write) } else { ("gateway", Right::Read) };
+            return Some(value(forbidden(token, right)));
+        }
         StatusCode::NOT_FOUND => return not_found(id).map(value),
         StatusCode::REQUEST_TIMEOUT => ("too_slow", "no data of the body for 10 s"),
         StatusCode::CONFLICT if id == "putTag" => {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::App;
+use super::token::Right;
 
 /// A condition of readiness.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -62,7 +63,7 @@ pub async fn ready(State(app): State<Arc<App>>, query: RawQuery, headers: Header
         Err(_) => Some(("not_reached", "not connected yet".to_owned())),
     };
     // The messages name hosts, files and topics: they are for authorised clients only.
-    let is_authorised = app.access(&headers).is_some();
+    let is_authorised = app.access(&headers).is_ok_and(|access| access.has(Right::Read));
     let check = |name, problem: Option<(&str, String)>| {
         let ok = problem.is_none();
         let problem =

@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `app` | state shared by all requests |
 //! | `phase` | what the server does now: waits for its store, answers from it, or drains |
-//! | `token`, `session`, `sessions`, `origin` | authentication |
+//! | `access`, `token`, `tokens`, `session`, `sessions`, `origin` | authentication |
+//! | `reloaded` | files that are read again when they change |
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
 //! | `params`, `path_params`, `body` | parameters and bodies of requests |
@@ -20,6 +21,7 @@
 //! | `page` | the map page, embedded |
 //! | `openapi`, `examples` | the description of the API |
 
+mod access;
 mod app;
 mod apps;
 mod body;
@@ -43,6 +45,7 @@ mod path_params;
 mod peers;
 mod phase;
 mod problem;
+mod reloaded;
 mod samples;
 mod session;
 mod sessions;
@@ -50,18 +53,21 @@ mod stream_pace;
 mod summary;
 mod tags;
 mod token;
+mod tokens;
 mod trip_lists;
 mod trip_page;
 mod trip_response;
 mod trips;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
+use tokio::time::MissedTickBehavior;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
@@ -70,33 +76,44 @@ use utoipa_axum::routes;
 pub use app::{App, Options, Readiness};
 pub use peers::Peers;
 pub use phase::OpenStore;
-pub use token::Token;
+pub use tokens::{TokenSet, Tokens};
 
 /// Routes with their OpenAPI descriptions.
 type Routes = OpenApiRouter<Arc<App>>;
 
-/// Routes that require the token, if the server has one, and count as requests.
-fn limited_routes() -> Routes {
+/// Routes that require a token with the right to read, if the server has tokens, and count as
+/// requests.
+fn read_routes() -> Routes {
     Routes::default()
         .routes(routes!(trips::lookup, trips::lookup_many))
         .routes(routes!(trips::by_id))
         .routes(routes!(explain::by_id))
         .routes(routes!(tags::list))
-        .routes(routes!(tags::put, tags::delete))
         .routes(routes!(trip_lists::of_fleet))
         .routes(routes!(summary::summary))
         .routes(routes!(devices::list))
         .routes(routes!(trip_lists::of_device))
         .routes(routes!(changes::list))
         .routes(routes!(changes::follow))
-        .routes(routes!(samples::post_samples))
         .routes(routes!(session::page))
-        .routes(routes!(session::list))
-        .routes(routes!(session::revoke))
         .merge(trip_lists::suffixed())
 }
 
-/// Routes for apps. They require the token as a bearer or as a password, and count as requests.
+/// Routes that require a token with the right to write, if the server has tokens, and count as
+/// requests.
+fn write_routes() -> Routes {
+    Routes::default()
+        .routes(routes!(tags::put, tags::delete))
+        .routes(routes!(samples::post_samples))
+}
+
+/// Routes that require any token, if the server has tokens, and count as requests.
+fn session_routes() -> Routes {
+    Routes::default().routes(routes!(session::list)).routes(routes!(session::revoke))
+}
+
+/// Routes for apps. They require a token with the right to write, as a bearer or as a password, and
+/// count as requests.
 fn app_routes() -> Routes {
     Routes::default()
         .routes(routes!(apps::owntracks))
@@ -106,7 +123,8 @@ fn app_routes() -> Routes {
         .routes(routes!(apps::flespi))
 }
 
-/// Routes that require the token, and are answered however many requests there are.
+/// Routes that require a token with the right to read, and are answered however many requests
+/// there are.
 fn unlimited_routes() -> Routes {
     Routes::default().routes(routes!(health::metrics))
 }
@@ -126,17 +144,25 @@ fn open_routes() -> Routes {
 
 /// The routes and their middleware.
 fn router(app: &Arc<App>) -> Router {
-    let guarded = Router::from(limited_routes())
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
+    let limit_requests = || from_fn_with_state(Arc::clone(app), middleware::limit_requests);
+    let reads = Router::from(read_routes())
+        .layer(limit_requests())
         .merge(unlimited_routes())
+        .layer(from_fn(access::require_read));
+    let writes =
+        Router::from(write_routes()).layer(limit_requests()).layer(from_fn(access::require_write));
+    let guarded = Router::from(session_routes())
+        .layer(limit_requests())
+        .merge(reads)
+        .merge(writes)
         .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory))
-        .layer(from_fn_with_state(Arc::clone(app), session::require_auth));
+        .layer(from_fn_with_state(Arc::clone(app), access::require_auth));
     let of_apps = Router::from(app_routes())
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
-        .layer(from_fn_with_state(Arc::clone(app), session::require_token));
+        .layer(limit_requests())
+        .layer(from_fn_with_state(Arc::clone(app), access::require_token));
     let of_peers = Router::new()
         .route(peers::PATH, post(peers::answer))
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_requests))
+        .layer(limit_requests())
         .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory));
     guarded
         .merge(of_peers)
@@ -171,6 +197,21 @@ fn cors(origins: &[String]) -> CorsLayer {
         .expose_headers(exposed)
 }
 
+/// How often the files are read that count without a restart when they change.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads the files again from time to time, for ever.
+async fn reload(app: &Arc<App>) {
+    let mut ticks = tokio::time::interval(RELOAD_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let app = Arc::clone(app);
+        // A panic has ended the process already, by the panic hook.
+        tokio::task::spawn_blocking(move || app.check_files()).await.ok();
+    }
+}
+
 /// Serves requests until `stop` completes, then waits for those in progress.
 pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
     let limits = connection::Limits {
@@ -179,8 +220,10 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
     };
     let serving = connection::serve(listener, router(&app), limits, app.phase());
     tokio::pin!(serving);
+    let reloading = reload(&app);
     tokio::select! {
         () = &mut serving => (),
+        () = reloading => (),
         () = stop => {
             app.drain();
             serving.await;

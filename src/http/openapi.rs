@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::examples::add_examples;
 use super::page::{gzip, static_response};
 use super::trip_lists;
-use super::{app_routes, limited_routes, open_routes, unlimited_routes};
+use super::{app_routes, open_routes, read_routes, session_routes, unlimited_routes, write_routes};
 use crate::views::Form;
 
 /// The OpenAPI document without the routes.
@@ -95,13 +95,19 @@ fn add_common_responses(operation: &mut Operation) {
     let open = [SecurityRequirement::default()];
     let is_guarded = operation.security.as_deref() != Some(&open[..]);
     let is_for_apps = is_guarded && operation.security.is_some();
+    // Any token lists the sessions that are its own.
+    let needs_right = is_guarded && operation.operation_id.as_deref() != Some("sessions");
     if is_for_apps && let Some(RefOr::T(body)) = &mut operation.request_body {
         // An app that sends none gets the answer of success, as for any body.
         body.required = Some(Required::False);
     }
     let responses = [
         (is_for_apps, "400", "The body is not valid gzip, or has more than 100,000 samples"),
-        (is_for_apps, "403", "The server does not accept samples"),
+        (
+            is_for_apps,
+            "403",
+            "The server does not accept samples (`takes_no_samples`), or the token does not have the right `write` (`forbidden`)",
+        ),
         (is_for_apps, "409", "The field map of the store cannot express the samples"),
         (true, "421", "The `Host` header is not allowed, or is sent twice"),
         (true, "503", "The server is over a limit, or the store is unavailable; see `Retry-After`"),
@@ -116,8 +122,9 @@ fn add_common_responses(operation: &mut Operation) {
         (
             is_guarded && operation.request_body.is_some(),
             "403",
-            "The request has the cookie of a login, but is not from the page of this server",
+            "The token does not have the right that the route needs (`forbidden`), or the request has the cookie of a login, but is not from the page of this server (`foreign_origin`)",
         ),
+        (needs_right, "403", "The token does not have the right that the route needs"),
     ];
     for (_, status, description) in responses.into_iter().filter(|(applies, ..)| *applies) {
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
@@ -133,7 +140,9 @@ fn add_common_responses(operation: &mut Operation) {
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut api = OpenApiRouter::with_openapi(ApiDoc::openapi())
-        .merge(limited_routes())
+        .merge(read_routes())
+        .merge(write_routes())
+        .merge(session_routes())
         .merge(unlimited_routes())
         .merge(app_routes())
         .merge(open_routes())

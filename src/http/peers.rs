@@ -1,7 +1,7 @@
 //! Questions to the memory of other instances of `run`: of one that asks, and of one that answers.
 //!
-//! Requests between instances are signed with the token that all of them have. The token itself is
-//! not sent: the address comes from the consumer group, in which others may be.
+//! Requests between instances are signed with their tokens, of which they need one in common. The
+//! tokens themselves are not sent: the address comes from the consumer group, in which others may be.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use super::body::Limited;
 use super::params::MAX_LIMIT;
 use super::phase::Store;
 use super::problem::{ParamError, Problem};
-use super::token::Token;
+use super::tokens::Tokens;
 use crate::identity::DeviceId;
 use crate::pipeline::daemon::{LiveWorkers, Owners};
 use crate::store::fresh::{MemoryAnswer, MemoryQuestion, OwnerMemory};
@@ -62,7 +62,7 @@ pub struct Peers {
     owners: Arc<Owners>,
     /// The address that this instance advertises.
     own: String,
-    token: Option<Token>,
+    tokens: Option<Arc<Tokens>>,
     client: Client<HttpConnector, Full<Bytes>>,
     slots: Semaphore,
     /// Instances that did not answer, and until when they are not asked.
@@ -72,10 +72,10 @@ pub struct Peers {
 impl Peers {
     /// The instances that `owners` names. `own` is the address of this one.
     #[must_use]
-    pub fn new(owners: Arc<Owners>, own: String, token: Option<Token>) -> Self {
+    pub fn new(owners: Arc<Owners>, own: String, tokens: Option<Arc<Tokens>>) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
         let (slots, silent) = (Semaphore::new(MAX_FORWARDS), Mutex::default());
-        Self { owners, own, token, client, slots, silent }
+        Self { owners, own, tokens, client, slots, silent }
     }
 
     /// What another instance has in memory; `None` if none is known to own the device, or it does
@@ -125,8 +125,9 @@ impl Peers {
         let body = serde_json::to_vec(question).expect("text and numbers");
         let uri: Uri = format!("{address}{PATH}").parse().map_err(|_| "it is not a URL")?;
         let mut request = Request::post(uri).header(header::CONTENT_TYPE, "application/json");
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, token.sign(&body, now_ms));
+        let signature = self.tokens.as_ref().and_then(|it| it.current().sign(&body, now_ms));
+        if let Some(signature) = signature {
+            request = request.header(header::AUTHORIZATION, signature);
         }
         let request = request.body(Full::from(body)).map_err(|error| error.to_string())?;
         let response = self.client.request(request).await.map_err(|error| error.to_string())?;
@@ -193,10 +194,11 @@ pub async fn answer(
     headers: HeaderMap,
     body: Limited<MAX_QUESTION>,
 ) -> Result<Response, Problem> {
-    if app.options.token.as_ref().is_some_and(|it| !it.signed(&headers, &body.bytes, app.now_ms()))
-    {
-        let detail = "the question is not signed with the token of this instance, or its clock is \
-             more than a minute off";
+    let is_signed =
+        |tokens: &Arc<Tokens>| tokens.current().signed(&headers, &body.bytes, app.now_ms());
+    if !app.options.tokens.as_ref().is_none_or(is_signed) {
+        let detail = "the question is not signed with a token of this instance that may read, or \
+             its clock is more than a minute off";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));
     }
     let invalid = |error: String| Problem::faults(vec![ParamError::new("body", error)]);

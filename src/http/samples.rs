@@ -94,7 +94,7 @@ pub struct Results {
         (status = 200, description = "The result of each sample, in order", body = Results),
         (status = 400, description = "The body holds no samples",
             body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The server does not accept samples",
+        (status = 403, description = "The server does not accept samples (`takes_no_samples`), or the token does not have the right `write` (`forbidden`)",
             body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large",
             body = Problem, content_type = "application/problem+json"),
@@ -130,7 +130,7 @@ impl App {
     /// # Errors
     /// 403 if the server does not accept samples, 503 until it is known where they go.
     pub(super) fn sink(&self) -> Result<Arc<SampleSink>, Problem> {
-        if self.options.token.is_none() {
+        if self.options.tokens.is_none() {
             return Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "takes_no_samples",

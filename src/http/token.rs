@@ -1,71 +1,134 @@
-//! The token of a server.
+//! A token of a server: a secret with a name and rights.
+
+use std::fmt;
 
 use axum::http::{HeaderMap, header};
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A secret that clients have to send. Its hash is compared in constant time, so response times
-/// reveal neither the content nor the length of the secret.
-#[derive(Clone)]
-pub struct Token {
-    hash: [u8; 32],
+/// What a route requires of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Reads trips, devices, changes and metrics.
+    Read,
+    /// Adds samples, sets and removes tags.
+    Write,
 }
 
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
+impl Right {
+    /// Its name in a token file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
     }
+}
+
+/// The rights of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    read: bool,
+    write: bool,
+}
+
+impl Rights {
+    /// All rights.
+    pub const ALL: Self = Self { read: true, write: true };
+
+    /// Parses names, separated by commas; `None` if one is unknown or repeated.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut rights = Self { read: false, write: false };
+        for name in text.split(',') {
+            let held = match name.trim() {
+                "read" => &mut rights.read,
+                "write" => &mut rights.write,
+                _ => return None,
+            };
+            if std::mem::replace(held, true) {
+                return None;
+            }
+        }
+        Some(rights)
+    }
+
+    /// Whether the right is one of them.
+    #[must_use]
+    pub fn has(self, right: Right) -> bool {
+        match right {
+            Right::Read => self.read,
+            Right::Write => self.write,
+        }
+    }
+}
+
+/// Identifies a token by its secret, and reveals nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TokenKey([u8; 32]);
+
+impl TokenKey {
+    /// The key of a secret.
+    #[must_use]
+    pub fn of_secret(secret: &str) -> Self {
+        Self(Sha256::digest(secret).into())
+    }
+}
+
+impl fmt::Debug for TokenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenKey")
+    }
+}
+
+impl ConstantTimeEq for TokenKey {
+    fn ct_eq(&self, other: &Self) -> subtle::Choice {
+        self.0.ct_eq(&other.0)
+    }
+}
+
+/// A secret that clients have to send, by its hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    name: String,
+    rights: Rights,
+    key: TokenKey,
 }
 
 impl Token {
     /// Hashes the secret.
     #[must_use]
-    pub fn new(secret: &str) -> Self {
-        Self { hash: Sha256::digest(secret).into() }
+    pub fn new(name: &str, rights: Rights, secret: &str) -> Self {
+        Self { name: name.to_owned(), rights, key: TokenKey::of_secret(secret) }
     }
 
-    /// Whether this is the secret.
+    /// Name of the token, for lists and logs.
     #[must_use]
-    pub fn matches(&self, secret: &str) -> bool {
-        let hash: [u8; 32] = Sha256::digest(secret).into();
-        hash.ct_eq(&self.hash).into()
+    pub fn name(&self) -> &str {
+        &self.name
     }
-}
 
-/// How far the clocks of two instances may be apart, ms.
-const MAX_SKEW_MS: u64 = 60_000;
+    /// What the token permits.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
 
-/// Scheme of the `Authorization` header of a signed request.
-const SIGNED: &str = "Tstar ";
+    /// Identifies the token.
+    #[must_use]
+    pub fn key(&self) -> TokenKey {
+        self.key
+    }
 
-impl Token {
-    fn mac(&self, body: &[u8], time_ms: i64) -> Hmac<Sha256> {
-        let mut mac = Hmac::new_from_slice(&self.hash).expect("a key may have any length");
+    /// The authentication code of a question between instances that both have the token.
+    pub(super) fn mac(&self, body: &[u8], time_ms: i64) -> Hmac<Sha256> {
+        let mut mac = Hmac::new_from_slice(&self.key.0).expect("a key may have any length");
         mac.update(b"tstar question\n");
         mac.update(&time_ms.to_be_bytes());
         mac.update(body);
         mac
-    }
-
-    /// The `Authorization` header of a body that an instance with this token sends to another one.
-    pub(super) fn sign(&self, body: &[u8], now_ms: i64) -> String {
-        let mac = self.mac(body, now_ms).finalize().into_bytes();
-        format!("{SIGNED}{now_ms}:{}", data_encoding::HEXLOWER.encode(&mac))
-    }
-
-    /// Whether an instance with this token has signed a body, not long ago.
-    pub(super) fn signed(&self, headers: &HeaderMap, body: &[u8], now_ms: i64) -> bool {
-        let given = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
-        let given = given.and_then(|it| it.strip_prefix(SIGNED)?.split_once(':'));
-        let Some((time, mac)) = given else { return false };
-        let (Ok(time_ms), Ok(mac)) =
-            (time.parse::<i64>(), data_encoding::HEXLOWER.decode(mac.as_bytes()))
-        else {
-            return false;
-        };
-        let is_recent = now_ms.abs_diff(time_ms) <= MAX_SKEW_MS;
-        is_recent && self.mac(body, time_ms).verify_slice(&mac).is_ok()
     }
 }
 
@@ -91,26 +154,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_of_one_body_token_and_minute() {
-        let (token, other) = (Token::new("a token of letters"), Token::new("another of letters"));
-        let is_signed = |by: &Token, body: &[u8], now_ms: i64, header: &str| {
-            let value = header::HeaderValue::from_str(header).unwrap();
-            by.signed(&[(header::AUTHORIZATION, value)].into_iter().collect(), body, now_ms)
-        };
-        let header = token.sign(b"question", 1_000_000);
-        assert!(is_signed(&token, b"question", 1_000_000, &header));
-        assert!(is_signed(&token, b"question", 1_060_000, &header));
-        assert!(is_signed(&token, b"question", 940_000, &header));
-        assert!(!is_signed(&token, b"question", 1_060_001, &header));
-        assert!(!is_signed(&token, b"question", i64::MIN, &header));
-        assert!(!is_signed(&token, b"questions", 1_000_000, &header));
-        assert!(!is_signed(&other, b"question", 1_000_000, &header));
-        let later = header.replace("1000000:", "1000001:");
-        assert!(!is_signed(&token, b"question", 1_000_000, &later));
-        let cut = &header[..header.len() - 2];
-        for wrong in [cut, "Tstar 1000000:", "Tstar 1000000", "Bearer a token of letters"] {
-            assert!(!is_signed(&token, b"question", 1_000_000, wrong), "{wrong}");
+    fn rights_are_names_that_are_given_once() {
+        let [read, write] = ["read", "write"].map(|text| Rights::parse(text).unwrap());
+        assert!(read.has(Right::Read) && !read.has(Right::Write));
+        assert!(write.has(Right::Write) && !write.has(Right::Read));
+        for both in ["read,write", "write, read"] {
+            assert_eq!(Rights::parse(both), Some(Rights::ALL), "{both}");
         }
+        for wrong in ["", "Read", "read,", "read,read", "admin", "read write"] {
+            assert_eq!(Rights::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_of_a_token_has_no_part_of_its_secret() {
+        let token = Token::new("ops", Rights::ALL, "correct-horse-battery");
+        let shown = format!("{token:?}");
+        assert!(shown.contains("ops") && shown.contains("TokenKey"), "{shown}");
+        assert!(!shown.contains("horse") && !shown.contains('['), "{shown}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ settings! {
     /// Path of the token file; empty for none.
     token_file: String {
         key: "token_file", default: "", syntax: TEXT, flags: [Http],
-        help: "File with the HTTP bearer token; unset: no authentication",
+        help: "File with HTTP tokens, a NAME:RIGHTS:SECRET per line; unset: no authentication",
     }
 
     /// Address of this instance for the others; empty to ask and answer none.

@@ -136,6 +136,8 @@ metrics! {
         "Samples that came by HTTP, by result: as in tstar_samples_total; or, for a topic, sent, dropped, skipped, dead (sent, to become a dead letter) or refused (not sent).";
     HTTP_REJECTED = "tstar_http_rejected_total", Counter in Count by ["reason"],
         "HTTP connections, requests and responses that a limit ended, by limit.";
+    RELOAD_FAILED = "tstar_reload_failed", Gauge in Count by ["setting"],
+        "1 if the file of a setting has changed and cannot be used, so that what it held before still counts, else 0.";
     CPU_SECONDS = "process_cpu_seconds_total", Counter in Seconds by [],
         "CPU time of the process, user and system.";
     RESIDENT_BYTES = "process_resident_memory_bytes", Gauge in Bytes by [],

@@ -11,6 +11,7 @@ pub mod document;
 mod ingesting;
 mod limits;
 mod lists;
+mod rights;
 mod samples;
 mod sessions;
 mod storm;

@@ -61,7 +61,7 @@ fn beyond_this_machine_it_answers_with_a_token_alone() {
     refused.says(&["token_file", "insecure"]).prints_nothing();
     folder.write("short", "1234567890\n");
     let short = format!("{serve} --listen 127.0.0.1:0 --token-file short");
-    folder.run(&short).ends(78).says(&["holds no token", "/dev/urandom"]);
+    folder.run(&short).ends(78).says(&["token_file `short`: line 1", "/dev/urandom"]);
     let none = format!("{serve} --listen 127.0.0.1:0 --token-file none");
     folder.run(&none).ends(74).says(&["`none` cannot be read"]);
     folder

@@ -15,7 +15,7 @@ const TOKENS: [&str; 2] = ["token-of-letters-only", "token-of-other-letters"];
 /// Devices of all partitions.
 const DEVICES: u32 = 16;
 
-/// Two instances that store nothing before they end; each has the token of its own file.
+/// Two instances that store nothing before they end; each has a token of its own file.
 struct Group {
     topic: Topic,
     instances: [(Server, &'static str); 2],
@@ -25,10 +25,15 @@ struct Group {
 
 impl Group {
     fn start(tokens: [&'static str; 2]) -> Option<Self> {
+        Self::with_files(tokens.map(|token| (token, token.to_owned())))
+    }
+
+    /// The same with a token file each; the first one of a pair is that of the test.
+    fn with_files(files: [(&'static str, String); 2]) -> Option<Self> {
         let (topic, keyspace) = (Topic::new(PARTITIONS)?, Keyspace::new(ClusteringOrder::Desc)?);
         let folder = Folder::new();
-        let instances = tokens.map(|token| {
-            folder.write(token, token);
+        let instances = files.map(|(token, file)| {
+            folder.write(token, file);
             let address = format!("127.0.0.1:{}", free_port());
             let words = format!(
                 "run {} {} --from earliest --create-topics --flush-interval 1h --max-staleness 1h \
@@ -104,6 +109,26 @@ fn every_instance_finds_what_one_of_them_has_not_stored() {
     }
     let document: Value = group.get(0, "/openapi.json").is(200).json();
     assert_eq!(document["paths"].get("/internal/memory"), None);
+}
+
+#[test]
+fn instances_answer_each_other_while_their_tokens_are_replaced() {
+    let [old, new] = TOKENS;
+    // One has both, the other only the new one, which is not its first.
+    let gateway = "gateway:write:token-of-a-gateway";
+    let files = [
+        (old, format!("old:read,write:{old}\nnew:read,write:{new}\n")),
+        (new, format!("{gateway}\nnew:read,write:{new}\n")),
+    ];
+    let Some(group) = Group::with_files(files) else { return };
+    let owners = group.send();
+    for (device, owner) in (1..).zip(owners) {
+        let find = || Some(group.lookup(1 - owner, device)).filter(|answer| answer.status == 200);
+        assert_eq!(until("the owner to be asked", find).json()["fresh"], json!(true));
+    }
+    for nth in 0..2 {
+        assert!(group.questions(nth, "forwarded") > 0.0, "instance {nth} asked the other one");
+    }
 }
 
 #[test]

@@ -1,0 +1,298 @@
+//! The tokens of a server, as its token file lists them.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, header};
+use data_encoding::HEXLOWER;
+use hmac::Mac as _;
+use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
+
+use super::reloaded::Reloaded;
+use super::token::{Right, Rights, Token, TokenKey};
+
+/// Minimum length of a secret: shorter ones can be guessed.
+const MIN_SECRET: usize = 16;
+
+/// Maximum length of a name, bytes.
+const MAX_NAME: usize = 64;
+
+/// Maximum number of tokens: each request is compared with all of them.
+const MAX_TOKENS: usize = 64;
+
+/// Name of a token whose line is a secret alone.
+const UNNAMED: &str = "token";
+
+/// How far the clocks of two instances may be apart, ms.
+const MAX_SKEW_MS: u64 = 60_000;
+
+/// Scheme of the `Authorization` header of a signed request.
+const SIGNED: &str = "Tstar ";
+
+/// The tokens of a file, read again when it changes.
+pub type Tokens = Reloaded<TokenSet>;
+
+/// The tokens that are valid at a time, in the order of their file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSet(Vec<Arc<Token>>);
+
+fn is_secret(text: &str) -> bool {
+    text.len() >= MIN_SECRET && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// The fields of `NAME:RIGHTS:SECRET`; `None` if the text has another form.
+fn fields(line: &str) -> Option<(&str, Rights, &str)> {
+    let (name, rest) = line.split_once(':')?;
+    let (rights, secret) = rest.split_once(':')?;
+    let name = name.trim_end();
+    is_name(name).then_some((name, Rights::parse(rights)?, secret.trim_start()))
+}
+
+fn parse_line(line: &str, is_alone: bool) -> Result<Token, String> {
+    let (name, rights, secret) = match fields(line) {
+        Some(fields) => fields,
+        // Alone in its file, a secret may contain colons: it was valid before tokens had names.
+        None if is_alone || !line.contains(':') => (UNNAMED, Rights::ALL, line),
+        None => {
+            return Err("it is not NAME:RIGHTS:SECRET, with a name of 1 to 64 of A-Z a-z 0-9 . _ \
+                        -, and `read`, `write` or `read,write` as rights"
+                .to_owned());
+        }
+    };
+    match is_secret(secret) {
+        true => Ok(Token::new(name, rights, secret)),
+        false => {
+            let problem = format!(
+                "its secret is not {MIN_SECRET} or more printable characters without spaces"
+            );
+            Err(problem)
+        }
+    }
+}
+
+impl TokenSet {
+    /// Parses a token file: one `NAME:RIGHTS:SECRET` per line, of which one may be a secret alone,
+    /// with all rights. Empty lines and comments (`#`) are skipped.
+    ///
+    /// # Errors
+    /// A line is not a token, two tokens have a name or a secret in common, or there is none. The
+    /// message contains no part of a secret.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let lines = text.lines().map(str::trim).zip(1_usize..);
+        let lines: Vec<_> =
+            lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')).collect();
+        if lines.is_empty() {
+            return Err("it has no line with a token".to_owned());
+        }
+        if lines.len() > MAX_TOKENS {
+            return Err(format!("it has {} tokens, more than {MAX_TOKENS}", lines.len()));
+        }
+        let mut tokens: Vec<Arc<Token>> = Vec::new();
+        for (line, number) in &lines {
+            let token = parse_line(line, lines.len() == 1)
+                .map_err(|problem| format!("line {number}: {problem}"))?;
+            let name = token.name();
+            if tokens.iter().any(|other| other.name() == name) {
+                return Err(format!(
+                    "line {number}: token `{name}` is defined twice; give each token its own name"
+                ));
+            }
+            if let Some(other) = tokens.iter().find(|other| other.key() == token.key()) {
+                return Err(format!(
+                    "line {number}: token `{name}` has the secret of `{}`; give each its own",
+                    other.name()
+                ));
+            }
+            tokens.push(Arc::new(token));
+        }
+        Ok(Self(tokens))
+    }
+
+    /// The token with a secret. Compares the hashes of all tokens in constant time, so response
+    /// times reveal neither the content nor the length of a secret, nor which tokens there are.
+    #[must_use]
+    pub fn find(&self, secret: &str) -> Option<Arc<Token>> {
+        let key = TokenKey::of_secret(secret);
+        let mut found = u64::MAX;
+        for (token, index) in self.0.iter().zip(0_u64..) {
+            found.conditional_assign(&index, token.key().ct_eq(&key));
+        }
+        self.0.get(usize::try_from(found).ok()?).cloned()
+    }
+
+    /// The token with this key, if it is still valid.
+    #[must_use]
+    pub fn by_key(&self, key: TokenKey) -> Option<Arc<Token>> {
+        self.0.iter().find(|token| token.key() == key).cloned()
+    }
+
+    /// The tokens that instances ask each other with.
+    fn readers(&self) -> impl Iterator<Item = &Token> {
+        self.0.iter().map(|token| &**token).filter(|token| token.rights().has(Right::Read))
+    }
+
+    /// The `Authorization` header of a body that an instance sends to another one: a signature by
+    /// each token with the right to read, so that one token in common is enough. While tokens are
+    /// replaced, the files of two instances differ, and neither knows which tokens the other has.
+    pub(super) fn sign(&self, body: &[u8], now_ms: i64) -> Option<String> {
+        let code =
+            |token: &Token| HEXLOWER.encode(&token.mac(body, now_ms).finalize().into_bytes());
+        let codes: Vec<_> = self.readers().map(code).collect();
+        (!codes.is_empty()).then(|| format!("{SIGNED}{now_ms}:{}", codes.join(",")))
+    }
+
+    /// Whether an instance with one of these tokens has signed a body, not long ago.
+    pub(super) fn signed(&self, headers: &HeaderMap, body: &[u8], now_ms: i64) -> bool {
+        let given = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
+        let given = given.and_then(|it| it.strip_prefix(SIGNED)?.split_once(':'));
+        let Some((time, codes)) = given else { return false };
+        let Ok(time_ms) = time.parse::<i64>() else { return false };
+        if now_ms.abs_diff(time_ms) > MAX_SKEW_MS {
+            return false;
+        }
+        let codes = codes.split(',').map(|code| HEXLOWER.decode(code.as_bytes()));
+        let codes: Vec<_> = codes.filter_map(Result::ok).collect();
+        // The codes of this side are computed once, however many a request has.
+        self.readers().any(|token| {
+            let code = token.mac(body, time_ms).finalize().into_bytes();
+            codes.iter().any(|given| bool::from(code[..].ct_eq(given)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRETS: [&str; 3] = ["a-secret-of-letters", "another-of-letters", "the-third:of:these"];
+
+    fn set(text: &str) -> TokenSet {
+        TokenSet::parse(text).unwrap()
+    }
+
+    fn named(set: &TokenSet) -> Vec<(&str, bool, bool)> {
+        let named = |token: &Arc<Token>| {
+            (token.rights().has(Right::Read), token.rights().has(Right::Write))
+        };
+        let pairs = set.0.iter().map(|it| (it.name(), named(it)));
+        pairs.map(|(name, (read, write))| (name, read, write)).collect()
+    }
+
+    #[test]
+    fn a_line_is_a_secret_alone_or_has_name_and_rights() {
+        let [one, two, three] = SECRETS;
+        assert_eq!(named(&set(&format!("{one}\n"))), [("token", true, true)]);
+        let file = format!(
+            "# of 2026\n{one}\n\n  gateway : write : {two}\r\nmaps:read:{three}\nops:read,write:{one}x"
+        );
+        let file = set(&file);
+        let expected = [
+            ("token", true, true),
+            ("gateway", false, true),
+            ("maps", true, false),
+            ("ops", true, true),
+        ];
+        assert_eq!(named(&file), expected);
+        for (secret, name) in [(one, "token"), (two, "gateway"), (three, "maps")] {
+            assert_eq!(file.find(secret).unwrap().name(), name);
+        }
+        for wrong in ["", "x", &one[1..], &format!("maps:read:{three}"), "of:these"] {
+            assert_eq!(file.find(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_with_one_secret_may_contain_colons() {
+        for secret in [
+            "correct:horse:battery",
+            "a:b:c:d:e:f:g:h:i",
+            ":read:is-not-a-name",
+            "x:rw:0123456789abcdef",
+        ] {
+            let file = set(secret);
+            assert_eq!(file.find(secret).unwrap().name(), "token", "{secret}");
+        }
+        // With another line it needs its name.
+        let two = format!("correct:horse:battery\nops:read:{}", SECRETS[0]);
+        let error = TokenSet::parse(&two).unwrap_err();
+        assert!(error.starts_with("line 1: it is not NAME:RIGHTS:SECRET"), "{error}");
+        // What was commented out is not a secret.
+        TokenSet::parse("#ops:read,write:correct-horse-battery").unwrap_err();
+    }
+
+    #[test]
+    fn errors_name_the_line_and_contain_no_secret() {
+        let [one, two, _] = SECRETS;
+        for (file, problem) in [
+            (String::new(), "no line with a token"),
+            ("# none\n\n".to_owned(), "no line with a token"),
+            ("short".to_owned(), "line 1: its secret is not 16 or more"),
+            ("two words of a secret".to_owned(), "line 1: its secret is not 16 or more"),
+            (format!("{one}\n{two}"), "line 2: token `token` is defined twice"),
+            (format!("a:read:{one}\na:write:{two}"), "line 2: token `a` is defined twice"),
+            (
+                format!("a:read:{one}\n# b\nb:write:{one}"),
+                "line 3: token `b` has the secret of `a`",
+            ),
+            (format!("a:read:{one}\nb:admin:{two}"), "line 2: it is not NAME:RIGHTS:SECRET"),
+            (format!("a:read:{one}\nb c:read:{two}"), "line 2: it is not NAME:RIGHTS:SECRET"),
+            (format!("a:read:{one}\nb:read:short"), "line 2: its secret is not"),
+            (
+                (0..65).map(|n| format!("a{n}:read:{one}{n}\n")).collect(),
+                "it has 65 tokens, more than 64",
+            ),
+        ] {
+            let error = TokenSet::parse(&file).unwrap_err();
+            assert!(error.contains(problem), "{file}: {error}");
+            assert!(!error.contains("letters") && !error.contains("short"), "{error}");
+        }
+    }
+
+    fn is_signed(by: &TokenSet, body: &[u8], now_ms: i64, header: &str) -> bool {
+        let value = header::HeaderValue::from_str(header).unwrap();
+        by.signed(&[(header::AUTHORIZATION, value)].into_iter().collect(), body, now_ms)
+    }
+
+    #[test]
+    fn a_signature_is_of_one_body_token_and_minute() {
+        let (token, other) = (set("a-token-of-letters"), set("another-of-letters"));
+        let header = token.sign(b"question", 1_000_000).unwrap();
+        assert!(is_signed(&token, b"question", 1_000_000, &header));
+        assert!(is_signed(&token, b"question", 1_060_000, &header));
+        assert!(is_signed(&token, b"question", 940_000, &header));
+        assert!(!is_signed(&token, b"question", 1_060_001, &header));
+        assert!(!is_signed(&token, b"question", i64::MIN, &header));
+        assert!(!is_signed(&token, b"questions", 1_000_000, &header));
+        assert!(!is_signed(&other, b"question", 1_000_000, &header));
+        let later = header.replace("1000000:", "1000001:");
+        assert!(!is_signed(&token, b"question", 1_000_000, &later));
+        let cut = &header[..header.len() - 2];
+        for wrong in [cut, "Tstar 1000000:", "Tstar 1000000:,", "Tstar 1000000", "Bearer a-token"] {
+            assert!(!is_signed(&token, b"question", 1_000_000, wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn one_token_in_common_is_enough_for_two_instances() {
+        let [old, new, other] = ["old:read:", "new:read:", "other:read:"]
+            .map(|start| format!("{start}{}\n", start.repeat(3)));
+        let gateway = "gateway:write:a-secret-of-letters\n";
+        let files = [&old, &format!("{old}{new}"), &format!("{new}{gateway}{other}"), &new];
+        let accepts = |by: &str, from: &str| {
+            let header = set(from).sign(b"question", 0).unwrap();
+            is_signed(&set(by), b"question", 0, &header)
+        };
+        for pair in files.windows(2) {
+            assert!(accepts(pair[0], pair[1]) && accepts(pair[1], pair[0]), "{pair:?}");
+        }
+        assert!(!accepts(&old, &new) && !accepts(&new, &old));
+        // A device gateway's token is not for instances.
+        assert_eq!(set(gateway).sign(b"question", 0), None);
+        let reading = gateway.replace("write", "read");
+        assert!(!accepts(gateway, &reading));
+    }
+}
