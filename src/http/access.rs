@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::app::App;
+use super::clients::Peer;
 use super::origin;
 use super::problem::Problem;
 use super::sessions::Used;
@@ -55,11 +56,6 @@ impl Access {
     pub fn has(&self, right: Right) -> bool {
         self.token().is_none_or(|token| token.rights().has(right))
     }
-
-    /// Rejects a request without a right.
-    pub fn require(&self, right: Right) -> Result<(), Problem> {
-        self.token().map_or(Ok(()), |token| require(token, right))
-    }
 }
 
 /// Rejects a token without a right.
@@ -87,6 +83,27 @@ pub enum Denied {
     WrongToken,
     /// Its cookie is not of an active session.
     NoSession,
+    /// It is a question of an instance that has none of the server's tokens.
+    WrongSignature,
+}
+
+impl Denied {
+    /// The label value of the metric.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::WrongToken => "token",
+            Self::NoSession => "session",
+            Self::WrongSignature => "signature",
+        }
+    }
+}
+
+/// Route and client of a request, for audit lines.
+fn origin_of(request: &Request) -> (String, Option<Peer>) {
+    let route = request.extensions().get::<MatchedPath>().map_or("a route", MatchedPath::as_str);
+    (format!("{} {route}", request.method()), request.extensions().get::<Peer>().copied())
 }
 
 pub(super) fn unauthorized(detail: &str) -> Problem {
@@ -152,7 +169,9 @@ pub async fn require_auth(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let access = app.access(request.headers()).map_err(|_| {
+    let access = app.access(request.headers()).map_err(|denied| {
+        let (route, client) = origin_of(&request);
+        app.refusals.unauthorized(denied, &route, client);
         let detail = "this server requires a token: send `Authorization: Bearer TOKEN`, or log in \
             on the page";
         unauthorized(detail)
@@ -165,23 +184,39 @@ pub async fn require_auth(
     Ok(next.run(request).await)
 }
 
+impl App {
+    /// Rejects a request whose token does not have a right.
+    fn require(&self, token: &Token, right: Right, request: &Request) -> Result<(), Problem> {
+        require(token, right).inspect_err(|_| {
+            let (route, client) = origin_of(request);
+            self.refusals.forbidden(token.name(), &route, client);
+        })
+    }
+}
+
 /// Rejects authorised requests without the right to read.
 pub async fn require_read(
+    State(app): State<Arc<App>>,
     Extension(access): Extension<Access>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    access.require(Right::Read)?;
+    if let Some(token) = access.token() {
+        app.require(token, Right::Read, &request)?;
+    }
     Ok(next.run(request).await)
 }
 
 /// Rejects authorised requests without the right to write.
 pub async fn require_write(
+    State(app): State<Arc<App>>,
     Extension(access): Extension<Access>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    access.require(Right::Write)?;
+    if let Some(token) = access.token() {
+        app.require(token, Right::Write, &request)?;
+    }
     Ok(next.run(request).await)
 }
 
@@ -198,7 +233,10 @@ pub async fn require_token(
     let Some(tokens) = &app.options.tokens else { return Ok(next.run(request).await) };
     let headers = request.headers();
     let secret = bearer(headers).map(str::to_owned).or_else(|| basic_password(headers));
+    let denied = if secret.is_some() { Denied::WrongToken } else { Denied::Missing };
     let Some(token) = secret.and_then(|secret| tokens.current().find(&secret)) else {
+        let (route, client) = origin_of(&request);
+        app.refusals.unauthorized(denied, &route, client);
         let detail = "this route requires a token of the server: send it as the password of a user \
             with any name (Basic authentication), or as `Authorization: Bearer TOKEN`";
         let mut rejection = unauthorized(detail).into_response();
@@ -206,6 +244,6 @@ pub async fn require_token(
         rejection.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         return Err(rejection);
     };
-    require(&token, Right::Write).map_err(IntoResponse::into_response)?;
+    app.require(&token, Right::Write, &request).map_err(IntoResponse::into_response)?;
     Ok(next.run(request).await)
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 
+use super::audit::Refusals;
 use super::body::MAX_SAMPLES;
 use super::budget::Budget;
 use super::clients::PerClient;
@@ -150,6 +151,8 @@ pub struct App {
     /// Bounds the threads for work that would delay other requests.
     workers: Arc<Semaphore>,
     pub(super) sessions: Sessions,
+    /// What is logged of requests that are refused.
+    pub(super) refusals: Refusals,
     pub(super) log: Option<Readiness>,
     /// The partition workers of this process, if it has any.
     pub(super) live: Option<Arc<LiveWorkers>>,
@@ -173,6 +176,7 @@ impl App {
             bodies: Budget::new(MAX_BODIES),
             workers: Arc::new(Semaphore::new(workers)),
             sessions: Sessions::default(),
+            refusals: Refusals::default(),
             log: None,
             live: None,
             peers: None,

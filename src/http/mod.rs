@@ -8,6 +8,7 @@
 //! | `app` | state shared by all requests |
 //! | `phase` | what the server does now: waits for its store, answers from it, or drains |
 //! | `access`, `token`, `tokens`, `session`, `sessions`, `origin` | authentication |
+//! | `audit` | log lines of who did what, and of who was refused |
 //! | `reloaded` | files that are read again when they change |
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
@@ -24,6 +25,7 @@
 mod access;
 mod app;
 mod apps;
+mod audit;
 mod body;
 mod budget;
 mod changes;
@@ -148,9 +150,10 @@ fn router(app: &Arc<App>) -> Router {
     let reads = Router::from(read_routes())
         .layer(limit_requests())
         .merge(unlimited_routes())
-        .layer(from_fn(access::require_read));
-    let writes =
-        Router::from(write_routes()).layer(limit_requests()).layer(from_fn(access::require_write));
+        .layer(from_fn_with_state(Arc::clone(app), access::require_read));
+    let writes = Router::from(write_routes())
+        .layer(limit_requests())
+        .layer(from_fn_with_state(Arc::clone(app), access::require_write));
     let guarded = Router::from(session_routes())
         .layer(limit_requests())
         .merge(reads)

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use http_body_util::{BodyExt as _, Full, Limited as LimitedBody};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
@@ -20,8 +20,10 @@ use metrics::counter;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::access::Denied;
 use super::app::App;
 use super::body::Limited;
+use super::clients::Peer;
 use super::params::MAX_LIMIT;
 use super::phase::Store;
 use super::problem::{ParamError, Problem};
@@ -191,12 +193,15 @@ impl OwnerMemory for Memory<'_> {
 /// Answers a question of another instance from the memory of this one.
 pub async fn answer(
     State(app): State<Arc<App>>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     body: Limited<MAX_QUESTION>,
 ) -> Result<Response, Problem> {
     let is_signed =
         |tokens: &Arc<Tokens>| tokens.current().signed(&headers, &body.bytes, app.now_ms());
     if !app.options.tokens.as_ref().is_none_or(is_signed) {
+        let client = peer.map(|Extension(peer)| peer);
+        app.refusals.unauthorized(Denied::WrongSignature, PATH, client);
         let detail = "the question is not signed with a token of this instance that may read, or \
              its clock is more than a minute off";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail));

@@ -96,7 +96,6 @@ impl Problem {
     }
 
     /// Code for programs.
-    #[cfg(test)]
     pub fn code(&self) -> &'static str {
         self.code
     }

@@ -11,8 +11,9 @@ use axum::{Extension, extract::FromRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::access::{Access, COOKIE, SECURE_COOKIE, require, unauthorized};
+use super::access::{Access, COOKIE, Denied, SECURE_COOKIE, require, unauthorized};
 use super::app::App;
+use super::audit::{self, Client, LOGIN};
 use super::body::{Limited, MAX_LOGIN};
 use super::clients::Peer;
 use super::origin;
@@ -71,18 +72,24 @@ pub async fn login(
         return Err(Problem::faults(vec![ParamError::new("token", problem)]));
     };
     let token = tokens.current().find(&login.token);
-    let token = token.ok_or_else(|| unauthorized("the token is wrong"))?;
+    let client = peer.map(|Extension(peer)| peer);
+    let token = token.ok_or_else(|| {
+        app.refusals.unauthorized(Denied::WrongToken, LOGIN, client);
+        unauthorized("the token is wrong")
+    })?;
     // Without it, the page cannot show anything.
-    require(&token, Right::Read)?;
+    require(&token, Right::Read)
+        .inspect_err(|_| app.refusals.forbidden(token.name(), LOGIN, client))?;
     // A browser has one session: a new login ends the former one.
     if let Some(used) = app.session_of(&headers) {
         app.sessions.close(&used.name, |_| true);
     }
-    let address = peer.map(|Extension(Peer(address))| address);
+    let address = client.map(|Peer(address)| address);
     let id = app.sessions.open(token.key(), address, app.now_ms()).map_err(|error| {
         tracing::error!(%error, "cannot read random bytes");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "cannot start a session now")
     })?;
+    audit::logged_in(token.name(), client);
     let cookie = cookie(&id, MAX_AGE_S, origin::is_secure(&headers));
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
@@ -94,11 +101,21 @@ pub async fn login(
         (status = 403, description = "The request is from a page of another origin",
             body = Problem, content_type = "application/problem+json"),
     ))]
-pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Problem> {
+pub async fn logout(
+    State(app): State<Arc<App>>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     origin::reject_foreign(&headers)?;
     if let Some(used) = app.session_of(&headers) {
         origin::require_same(&headers)?;
         app.sessions.close(&used.name, |_| true);
+        let tokens = app.options.tokens.as_ref();
+        if let Some(token) = tokens.and_then(|tokens| tokens.current().by_key(used.token)) {
+            let name = used.name.clone();
+            let client = Client { access: Access::Session(used, token), peer: peer.map(|it| it.0) };
+            audit::ended_session(&client, ("logout", "ended"), &name);
+        }
     }
     let removed = [true, false].map(|is_secure| (header::SET_COOKIE, cookie("", 0, is_secure)));
     Ok((StatusCode::NO_CONTENT, AppendHeaders(removed)).into_response())
@@ -144,11 +161,15 @@ pub async fn list(
     ))]
 pub async fn revoke(
     State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
+    client: Client,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
-    match app.sessions.close(&path_segment(id)?, |key| App::may_manage(&access, key)) {
-        Some(_) => Ok(StatusCode::NO_CONTENT.into_response()),
+    let name = path_segment(id)?;
+    match app.sessions.close(&name, |key| App::may_manage(&client.access, key)) {
+        Some(_) => {
+            audit::ended_session(&client, ("revoke", "revoked"), &name);
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
         None => {
             let detail = "the session does not exist; GET /v1/sessions lists them";
             Err(Problem::new(StatusCode::NOT_FOUND, "no_session", detail))

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::App;
+use super::audit::{self, Client};
 use super::body::{Limited, MAX_TAG, require_json};
 use super::fresh::find;
 use super::origin;
@@ -90,6 +91,17 @@ struct Addressed {
     id: String,
     target: TagTarget,
     key: TagKey,
+}
+
+/// Logs a change of a tag.
+fn log(
+    client: &Client,
+    done: (&str, &str),
+    addressed: &Addressed,
+    answer: &Result<Response, Problem>,
+) {
+    let outcome = answer.as_ref().map_or_else(Problem::code, |_| "ok");
+    audit::changed_tag(client, done, (&addressed.id, &addressed.key.to_string()), outcome);
 }
 
 async fn target(app: &App, id: &str) -> Result<TagTarget, Problem> {
@@ -202,6 +214,7 @@ pub async fn list(
     ))]
 pub async fn put(
     State(app): State<Arc<App>>,
+    client: Client,
     segments: Segments,
     params: Params,
     headers: HeaderMap,
@@ -211,14 +224,25 @@ pub async fn put(
     require_json(&headers)?;
     let condition = condition(&headers)?;
     let value = read_value(&body.bytes)?;
-    let Addressed { id, target, key } = address(&app, segments, params).await?;
+    let addressed = address(&app, segments, params).await?;
+    let answer = set(&app, &addressed, &value, condition).await;
+    log(&client, ("tag.set", "set"), &addressed, &answer);
+    answer
+}
+
+async fn set(
+    app: &App,
+    Addressed { id, target, key }: &Addressed,
+    value: &TagValue,
+    condition: TagCondition,
+) -> Result<Response, Problem> {
     let store = app.store()?;
-    let set = tags::set(&*store, &target, (&key, &value), condition, app.now_ms()).await;
+    let set = tags::set(&*store, target, (key, value), condition, app.now_ms()).await;
     let written = set.map_err(|error| problem(error, &target.device_id))?;
     // A forget that ran meanwhile does not know of the tag.
-    if let Err(problem) = find(&app, &id, None).await {
+    if let Err(problem) = find(app, id, None).await {
         if problem.is_final() {
-            tags::undo(&*store, &target, &written.tag).await?;
+            tags::undo(&*store, target, &written.tag).await?;
         }
         return Err(problem);
     }
@@ -269,14 +293,25 @@ fn read_value(body: &[u8]) -> Result<TagValue, Problem> {
     ))]
 pub async fn delete(
     State(app): State<Arc<App>>,
+    client: Client,
     segments: Segments,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     origin::reject_foreign(&headers)?;
     let condition = condition(&headers)?;
-    let Addressed { target, key, .. } = address(&app, segments, params).await?;
-    let found = tags::remove(&*app.store()?, &target, &key, condition).await;
+    let addressed = address(&app, segments, params).await?;
+    let answer = remove(&app, &addressed, condition).await;
+    log(&client, ("tag.remove", "removed"), &addressed, &answer);
+    answer
+}
+
+async fn remove(
+    app: &App,
+    Addressed { target, key, .. }: &Addressed,
+    condition: TagCondition,
+) -> Result<Response, Problem> {
+    let found = tags::remove(&*app.store()?, target, key, condition).await;
     let found = found.map_err(|error| problem(error, &target.device_id))?;
     app.announce(&target.device_id, tags::removed(&found)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -35,7 +35,7 @@ impl Authority {
     /// whatever else is wrong with it.
     pub(super) fn read(&self, record: &Record<'_>, kind: &[u8]) -> Result<Control, SampleError> {
         let key = record.key.unwrap_or_default();
-        let before = self.signed_before(record, key, kind)?;
+        let (before, signer) = self.signed_before(record, key, kind)?;
         let bad_type = |message: String| Err(SampleError::new(DeadReason::BadType, message));
         if kind != b"forget" {
             let kind = String::from_utf8_lossy(kind);
@@ -61,16 +61,17 @@ impl Authority {
                 format_time(record.log_time_ms.ms())
             )));
         }
-        Ok(Control::Forget { offset: record.offset, device_id, before_ms: before })
+        let (offset, key) = (record.offset, Some(signer));
+        Ok(Control::Forget { offset, device_id, before_ms: before, key })
     }
 
-    /// The `before` of a record, if its signature is valid.
+    /// The `before` of a record and the name of its key, if its signature is valid.
     fn signed_before(
         &self,
         record: &Record<'_>,
         key: &[u8],
         kind: &[u8],
-    ) -> Result<DeviceTime, SampleError> {
+    ) -> Result<(DeviceTime, String), SampleError> {
         let Some(signature) = record.header(SIGNATURE_HEADER) else {
             let message = "a control record needs the operator's signature, and this one has \
                  none; tstar forget signs";
@@ -93,7 +94,7 @@ impl Authority {
                 "the signature by key `{name}` does not match this topic, device, kind and before"
             )));
         }
-        Ok(before_ms)
+        Ok((before_ms, signature.key))
     }
 }
 

@@ -104,7 +104,7 @@ async fn replay_forgets(
         unwritten.insert(device_id.clone());
         let device_id = DeviceId::from_store(device_id);
         let offset = processor.position().delivered;
-        let control = Some(Control::Forget { offset, device_id, before_ms });
+        let control = Some(Control::Forget { offset, device_id, before_ms, key: None });
         processor.absorb(&Batch { control, ..Batch::default() }).await?;
     }
     Ok(processor.flush().await?)

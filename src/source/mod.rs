@@ -146,6 +146,8 @@ pub enum Control {
         device_id: DeviceId,
         /// Trips that end before it are erased, samples before it are dropped, ms since 1970.
         before_ms: DeviceTime,
+        /// Name of the control key that signed it; `None` if it did not come from a topic.
+        key: Option<String>,
     },
 }
 

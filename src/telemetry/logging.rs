@@ -49,6 +49,10 @@ fn stderr_lines() -> Lines<Registry, DefaultFields, Format, fn() -> Stderr> {
     layer().with_writer(io::stderr as fn() -> Stderr).with_ansi(false).log_internal_errors(false)
 }
 
+/// Target of audit lines: who changed or erased what, and who was refused. Their messages begin
+/// with `audit: `, and their field `audit` names the action.
+pub const AUDIT: &str = concat!(env!("CARGO_CRATE_NAME"), "::audit");
+
 /// Target of the log lines of stores: the path of their module.
 const STORES: &str = concat!(env!("CARGO_CRATE_NAME"), "::store");
 

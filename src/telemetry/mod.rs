@@ -31,6 +31,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
+pub use logging::AUDIT;
 pub use progress::{OffsetStorage, PartitionGauge, Progress, show};
 pub use samples::publish;
 pub use table::*;
@@ -185,6 +186,9 @@ pub fn register_counters() {
     for reason in HTTP_LIMITS {
         counter!(HTTP_REJECTED, "reason" => reason).increment(0);
     }
+    for reason in UNAUTHORIZED {
+        counter!(HTTP_UNAUTHORIZED, "reason" => reason).increment(0);
+    }
     for route in SAMPLE_ROUTES {
         for result in none.by_result().map(|(result, _)| result).chain(TOPIC_RESULTS) {
             counter!(HTTP_SAMPLES, "route" => route, "result" => result).increment(0);
@@ -234,6 +238,15 @@ const HTTP_LIMITS: [&str; 10] = [
     "store",
     "streams",
 ];
+
+/// Why HTTP requests are not authorised.
+const UNAUTHORIZED: [&str; 5] = ["forbidden", "missing", "session", "signature", "token"];
+
+/// Counts a request that is not authorised.
+pub fn unauthorized(reason: &'static str) {
+    debug_assert!(UNAUTHORIZED.contains(&reason), "{reason} is not a registered reason");
+    counter!(HTTP_UNAUTHORIZED, "reason" => reason).increment(1);
+}
 
 /// HTTP routes that take samples.
 const SAMPLE_ROUTES: [&str; 6] = [

@@ -136,6 +136,8 @@ metrics! {
         "Samples that came by HTTP, by result: as in tstar_samples_total; or, for a topic, sent, dropped, skipped, dead (sent, to become a dead letter) or refused (not sent).";
     HTTP_REJECTED = "tstar_http_rejected_total", Counter in Count by ["reason"],
         "HTTP connections, requests and responses that a limit ended, by limit.";
+    HTTP_UNAUTHORIZED = "tstar_http_unauthorized_total", Counter in Count by ["reason"],
+        "HTTP requests that were refused: without a token (missing), with a wrong one (token), with a session that has ended (session), with a token that lacks the right (forbidden), or a question of an instance with other tokens (signature).";
     RELOAD_FAILED = "tstar_reload_failed", Gauge in Count by ["setting"],
         "1 if the file of a setting has changed and cannot be used, so that what it held before still counts, else 0.";
     CPU_SECONDS = "process_cpu_seconds_total", Counter in Seconds by [],

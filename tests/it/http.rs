@@ -3,6 +3,7 @@
 mod abuse;
 mod apps;
 mod asking;
+mod audit;
 mod changes;
 mod client;
 mod contract;
@@ -62,8 +63,11 @@ impl Server {
         let log = server.log.clone();
         let address = || {
             let said = std::fs::read_to_string(&log).unwrap();
-            let (_, rest) = said.split_once("listening on http://")?;
-            rest.contains('\n').then(|| rest.lines().next().map(str::to_owned))?
+            let (_, rest) = said.split_once("listening on http")?;
+            let (line, _) = rest.split_once('\n')?;
+            let (_, address) = line.split_once("://")?;
+            // A line of JSON has more after it.
+            address.split('"').next().map(str::to_owned)
         };
         server.address = until("the server to listen", LIMIT, address, || server.ended());
         server

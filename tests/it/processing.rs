@@ -382,6 +382,7 @@ fn a_forget_finds_samples_spilled_before_it() {
         offset: Offset(2),
         device_id: DeviceId::from_store("truck-1"),
         before_ms,
+        key: None,
     });
     all.push(Batch { control, next_offset: Some(Offset(3)), ..Batch::default() });
     let (store, folder) = (MemoryStore::default(), tempfile::tempdir().unwrap());

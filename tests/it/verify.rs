@@ -137,7 +137,7 @@ impl ImportedStore {
                 Processor::new(&store, &rules, ProcessorConfig::default()).await.unwrap();
             let offset = processor.position().delivered;
             let device_id = DeviceId::new(device_id).unwrap();
-            let control = Some(Control::Forget { offset, device_id, before_ms });
+            let control = Some(Control::Forget { offset, device_id, before_ms, key: None });
             let next_offset = Some(offset + 1);
             let batch = Batch { control, next_offset, ..Batch::default() };
             processor.absorb(&batch).await.unwrap();

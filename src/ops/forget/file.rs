@@ -77,7 +77,7 @@ impl<'a> FileForget<'a> {
         for device in devices {
             let offset = processor.position().delivered;
             let (device_id, before_ms) = (device.clone(), self.request.before_ms);
-            let control = Some(Control::Forget { offset, device_id, before_ms });
+            let control = Some(Control::Forget { offset, device_id, before_ms, key: None });
             processor.absorb(&Batch { control, ..Batch::default() }).await?;
             let (partition, version) = (log.partition, Some(log.versions.version_at(offset)));
             records.push(ForgetRecord { device, partition, offset: Some(offset), version });

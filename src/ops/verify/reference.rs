@@ -309,7 +309,7 @@ impl ImportedFiles {
         }
         self.next = self.next.max(offset + 1);
         let device_id = DeviceId::from_store(device_id);
-        let control = Some(Control::Forget { offset, device_id, before_ms });
+        let control = Some(Control::Forget { offset, device_id, before_ms, key: None });
         Some(Batch { control, next_offset: Some(offset + 1), ..Batch::default() })
     }
 

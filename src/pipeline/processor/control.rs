@@ -3,8 +3,10 @@
 use super::Processor;
 use super::flush::Extent;
 use crate::model::reason::DeadReason;
+use crate::model::time::format_time;
 use crate::source::{Batch, Control, SampleError};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
+use crate::telemetry::AUDIT;
 
 impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// Why a control record with a valid signature is rejected: its device belongs to another
@@ -30,18 +32,37 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         control: &Control,
     ) -> Result<(), StoreError> {
         let Some(fault) = self.refusal(control).await? else {
-            return self.carry_out(control).await;
+            self.carry_out(control).await?;
+            self.audit(control, "ok");
+            return Ok(());
         };
+        self.audit(control, "refused");
         for entry in &batch.entries {
             self.dead_letter(batch, entry, fault.clone());
         }
         Ok(())
     }
 
+    /// Logs a control record of a topic, which an operator signed. One that is read again is
+    /// carried out again, and logged again.
+    fn audit(&self, control: &Control, outcome: &str) {
+        let Control::Forget { offset, device_id, before_ms, key } = control;
+        let Some(key) = key else { return };
+        let (partition, offset) = (self.log.partition, offset.0);
+        let (device, before) = (device_id.as_str(), format_time(before_ms.ms()));
+        let done =
+            if outcome == "ok" { "erased" } else { "not erased: it is of another partition" };
+        tracing::info!(
+            target: AUDIT, audit = "forget", key, device, before, partition, offset, outcome,
+            "audit: trips of device `{device}` before {before}: {done}, by the control record at \
+             offset {offset} of partition {partition}, signed by key `{key}`"
+        );
+    }
+
     /// Executes a forget. Each step is acknowledged before the next: earlier changes of the device,
     /// its announcement, the erasure, the event.
     async fn carry_out(&mut self, control: &Control) -> Result<(), StoreError> {
-        let Control::Forget { offset, device_id, before_ms } = control;
+        let Control::Forget { offset, device_id, before_ms, .. } = control;
         let forget =
             Forget { version: self.log.versions.version_at(*offset), before_ms: *before_ms };
         let slot = self.devices.find_slot(device_id);
