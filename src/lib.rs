@@ -32,7 +32,7 @@
 //! | model and decide | `codec` | trips as rows, paths as bytes |
 //! | I/O | `telemetry` | Prometheus metrics and logs |
 //! | I/O | `views` | trips in output formats, and as events of the change feed |
-//! | I/O | `tls` | certificates and keys as OpenSSL takes them |
+//! | I/O | `tls` | TLS over TCP, as a client and as a server; certificates and keys |
 //! | I/O | `web` | requests to HTTP servers |
 //! | I/O | `registry` | asks a schema registry what the id of a schema means |
 //! | I/O | `source` | decodes bytes to samples and dead letters |
@@ -74,7 +74,6 @@ mod source;
 mod store;
 mod telemetry;
 mod timeline;
-#[cfg(feature = "tls")]
 mod tls;
 mod views;
 mod web;

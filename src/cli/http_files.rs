@@ -2,9 +2,24 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
+
 use super::flags::Context;
-use crate::http::{TokenSet, Tokens};
+use crate::http::{Tls, TokenSet, Tokens};
 use crate::ops::PreconditionFailed;
+use crate::settings::HttpSettings;
+use crate::tls::{self, Acceptor, Authorities, Connector};
+
+/// What a build without TLS says of a setting that demands it.
+fn refuse_without_tls(setting: &str) -> Result<(), PreconditionFailed> {
+    match tls::IS_BUILT {
+        true => Ok(()),
+        false => Err(PreconditionFailed(format!(
+            "{setting}, but this program was built without TLS; build it without \
+             `--no-default-features`, or let a proxy in front add TLS"
+        ))),
+    }
+}
 
 /// Whether a file can be read more than once: a pipe, such as that of a shell's `<(...)`, cannot.
 fn is_regular(path: &str) -> bool {
@@ -44,4 +59,103 @@ pub fn tokens(path: &str, context: &Context) -> anyhow::Result<Tokens> {
     };
     let tokens = Tokens::new(KEY, content.as_bytes(), read, parse);
     tokens.map_err(|error| PreconditionFailed(error).into())
+}
+
+/// Certificate chain and private key of the server, as one content.
+fn join(chain: &[u8], key: &[u8]) -> Vec<u8> {
+    [&(chain.len() as u64).to_be_bytes(), chain, key].concat()
+}
+
+fn split(content: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = content.split_first_chunk::<8>()?;
+    rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?)
+}
+
+/// The certificate of the server; `None` if none is set.
+///
+/// # Errors
+/// The files cannot be read or used, or the program was built without TLS.
+pub fn certificate(http: &HttpSettings, context: &Context) -> anyhow::Result<Option<Tls>> {
+    if http.tls_cert.is_empty() {
+        return Ok(None);
+    }
+    refuse_without_tls("tls_cert is set")?;
+    let read = {
+        let (chain, key, context) = (http.tls_cert.clone(), http.tls_key.clone(), context.clone());
+        move || -> anyhow::Result<Vec<u8>> {
+            let read = std::fs::read(&chain);
+            let read = read.with_context(|| format!("tls_cert `{chain}` cannot be read"))?;
+            Ok(join(&read, &context.secret("tls_key", &key)?))
+        }
+    };
+    let content = read()?;
+    let files = format!("tls_cert `{}`, tls_key `{}`", http.tls_cert, http.tls_key);
+    let parse = move |content: &[u8]| {
+        let (chain, key) = split(content).ok_or("they are not read completely")?;
+        Acceptor::new(chain, key).map_err(|error| format!("{files}: {error}"))
+    };
+    // Pipes have one reading.
+    let is_fixed = !is_regular(&http.tls_cert) || !is_regular(&http.tls_key);
+    let fixed = is_fixed.then(|| content.clone());
+    let read_again = move || match &fixed {
+        Some(content) => Ok(content.clone()),
+        None => read().map_err(|error| format!("{error:#}")),
+    };
+    let certificate = Tls::new("tls_cert", &content, read_again, parse);
+    Ok(Some(certificate.map_err(PreconditionFailed)?))
+}
+
+/// What connects to other instances by TLS; `None` if that cannot be set up, and no setting demands
+/// it.
+///
+/// # Errors
+/// A setting demands it, and it cannot be set up.
+pub fn connector(http: &HttpSettings) -> anyhow::Result<Option<Connector>> {
+    let ca = &http.tls_ca;
+    let setting = match (http.advertise.starts_with("https://"), ca.is_empty()) {
+        (_, false) => "tls_ca is set",
+        (true, true) => "advertise is https",
+        (false, true) => return Ok(Connector::new(Authorities::System).ok()),
+    };
+    refuse_without_tls(setting)?;
+    let read = (!ca.is_empty()).then(|| std::fs::read(ca)).transpose();
+    let read = read.with_context(|| format!("tls_ca `{ca}` cannot be read"))?;
+    let authorities = read.as_deref();
+    let authorities =
+        authorities.map_or(Authorities::System, |pem| Authorities::SystemAnd("tls_ca", pem));
+    let connector = Connector::new(authorities)
+        .map_err(|error| PreconditionFailed(format!("{setting}, and cannot be used: {error}")))?;
+    Ok(Some(connector))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::flags::GlobalFlags;
+
+    #[test]
+    fn chain_and_key_are_one_content_and_two_again() {
+        for (chain, key) in [("chain", "key"), ("", "key"), ("chain", "")] {
+            let content = join(chain.as_bytes(), key.as_bytes());
+            assert_eq!(split(&content), Some((chain.as_bytes(), key.as_bytes())));
+        }
+        assert_eq!(split(b"short"), None);
+        assert_eq!(split(&join(b"chain", b"")[..10]), None);
+        // What moves from one to the other is another content.
+        assert_ne!(join(b"ab", b"c"), join(b"a", b"bc"));
+    }
+
+    #[test]
+    fn a_file_that_becomes_a_pipe_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        std::fs::write(&path, "maps:read:token-of-the-maps").unwrap();
+        let context = Context::new(GlobalFlags::default(), Vec::new());
+        let tokens = tokens(path.to_str().unwrap(), &context).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // A folder is not a file, either, and needs no other program.
+        std::fs::create_dir(&path).unwrap();
+        assert!(!tokens.check() && !tokens.check());
+        assert!(tokens.current().find("token-of-the-maps").is_some());
+    }
 }

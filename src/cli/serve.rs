@@ -16,7 +16,7 @@ use crate::http::{self, App, OpenStore, Options, Peers, Readiness};
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::pipeline::daemon::{LiveWorkers, Owners};
-use crate::settings::{Origin, Origins, Settings};
+use crate::settings::{HttpSettings, Origin, Origins, Settings};
 use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
@@ -145,12 +145,15 @@ impl HttpServer {
             app = app.reading(log, live);
             if let Some(owners) = owners {
                 let (own, tokens) = (settings.http.advertise.clone(), app.tokens());
-                app = app.asking(Peers::new(owners, own, tokens));
+                let tls = http_files::connector(&settings.http)?;
+                app = app.asking(Peers::new(owners, own, tokens, tls));
             }
         }
         let app = Arc::new(app);
         let address = listener.local_addr()?;
-        exit::print_status(&format!("listening on http://{address}"));
+        let scheme = if settings.http.tls_cert.is_empty() { "http" } else { "https" };
+        exit::print_status(&format!("listening on {scheme}://{address}"));
+        warn_of_clear_text(&settings.http, address);
         let request = ServeRequest { reads_topic, ..request(settings, origins, context)? };
         let opening = tokio::spawn(open_store(Arc::clone(&app), request));
         let stop = async move { stop.wait().await };
@@ -166,6 +169,16 @@ impl HttpServer {
     }
 }
 
+/// Warns if tokens can be read by others on the way.
+fn warn_of_clear_text(http: &HttpSettings, address: SocketAddr) {
+    if !http.token_file.is_empty() && http.tls_cert.is_empty() && !address.ip().is_loopback() {
+        exit::print_status(
+            "warning: tokens are sent to this address in the clear, unless a proxy in front adds \
+             TLS; set tls_cert and tls_key",
+        );
+    }
+}
+
 fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
     let http = &settings.http;
     let file = &http.token_file;
@@ -174,6 +187,7 @@ fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
     Ok(Options {
         by_address_only: tokens.is_none() && !http.insecure,
         tokens: tokens.map(Arc::new),
+        tls: http_files::certificate(http, context)?.map(Arc::new),
         tiles: (!http.tiles.is_empty()).then(|| http.tiles.clone()),
         tiles_attribution: http.tiles_attribution.clone(),
         cors: http.cors.clone(),

@@ -178,7 +178,7 @@ pub async fn require_auth(
     })?;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if access.session().is_some() && !is_read {
-        origin::require_same(request.headers())?;
+        origin::require_same(request.headers(), app.has_tls())?;
     }
     request.extensions_mut().insert(access);
     Ok(next.run(request).await)

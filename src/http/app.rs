@@ -12,6 +12,7 @@ use super::audit::Refusals;
 use super::body::MAX_SAMPLES;
 use super::budget::Budget;
 use super::clients::PerClient;
+use super::connection::Tls;
 use super::middleware::policy;
 use super::peers::Peers;
 use super::phase::{OpenStore, Phase, Store};
@@ -34,6 +35,8 @@ const MAX_ANSWERS: usize = 64 << 20;
 pub struct Options {
     /// Tokens that clients may send; `None`: no authentication.
     pub tokens: Option<Arc<Tokens>>,
+    /// Certificate of the server; `None`: HTTP without TLS.
+    pub tls: Option<Arc<Tls>>,
     /// URL of the map tiles, with the placeholders `{z}`, `{x}` and `{y}`.
     pub tiles: Option<String>,
     /// Who made the tiles: text, with links as `[text](https://...)`.
@@ -169,7 +172,7 @@ impl App {
     #[must_use]
     pub fn new(options: Options, clock: fn() -> i64) -> Self {
         let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
-        Self {
+        let app = Self {
             phase: watch::Sender::default(),
             policy: policy(options.tiles.as_deref()),
             answers: Budget::new(MAX_ANSWERS),
@@ -185,7 +188,9 @@ impl App {
             client_streams: PerClient::default(),
             options,
             clock,
-        }
+        };
+        app.publish_expiry();
+        app
     }
 
     /// Makes readiness depend on a log being read, and answers from the memory of its workers, too.
@@ -208,6 +213,21 @@ impl App {
         if self.options.tokens.as_ref().is_some_and(|tokens| tokens.check()) {
             self.end_orphaned_sessions();
         }
+        if self.options.tls.as_ref().is_some_and(|tls| tls.check()) {
+            self.publish_expiry();
+        }
+    }
+
+    /// Publishes when the certificate of the server expires.
+    fn publish_expiry(&self) {
+        if let Some(tls) = &self.options.tls {
+            crate::telemetry::certificate_expires(tls.current().expires_s());
+        }
+    }
+
+    /// Whether the server itself speaks TLS.
+    pub(super) fn has_tls(&self) -> bool {
+        self.options.tls.is_some()
     }
 
     /// Answers from the memory of other instances, too.

@@ -11,14 +11,17 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::clients::{Peer, PerClient};
 use super::phase::{Phase, draining};
+use super::reloaded::Reloaded;
 use super::stream_pace::{Pace, Paced};
+use crate::telemetry;
+use crate::tls::{Acceptor, Stream};
 
 /// Maximum time until the head of a request is complete, from the end of the previous request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +48,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum connections over the limits; one more aborts the oldest.
 const MAX_OVERFLOW: usize = 64;
 
-/// Time limit for reading the request of such a connection.
+/// Time limit for the handshake of such a connection, and for reading its request.
 const OVERFLOW_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum bytes read of it.
@@ -58,6 +61,16 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconn
 /// Response over the limits to `GET /livez`.
 const LIVE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\n\
     connection: close\r\ncontent-length: 3\r\n\r\nok\n";
+
+/// First byte of a client that speaks TLS: the type of a record with a handshake.
+const HANDSHAKE: u8 = 22;
+
+/// Response to a client that does not speak TLS where it should.
+const NO_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
+    connection: close\r\ncontent-length: 28\r\n\r\nthis address needs https://\n";
+
+/// The certificate of a server, with what accepts connections with it; read again when it changes.
+pub type Tls = Reloaded<Acceptor>;
 
 /// Limits of concurrent connections.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +86,7 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,
+    tls: Option<Arc<Tls>>,
     mut phase: watch::Receiver<Phase>,
 ) {
     let buffer = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
@@ -96,20 +110,22 @@ pub async fn serve(
                 continue;
             }
         };
+        // A connection keeps what it was accepted with.
+        let acceptor = tls.as_ref().map(|tls| tls.current());
         let max = peer.limit(limits.per_client, limits.connections);
         let Some(client_slot) = clients.acquire(peer.network(), max) else {
             crate::telemetry::rejected("client_connections");
-            overflow.push(open.spawn(answer_overflow(stream)));
+            overflow.push(open.spawn(answer_overflow(stream, acceptor)));
             continue;
         };
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
             crate::telemetry::rejected("connections");
-            overflow.push(open.spawn(answer_overflow(stream)));
+            overflow.push(open.spawn(answer_overflow(stream, acceptor)));
             continue;
         };
         let (router, phase) = (router.clone(), phase.clone());
         open.spawn(async move {
-            answer(stream, peer, router, phase).await;
+            answer((stream, acceptor), peer, router, phase).await;
             drop((slot, client_slot));
         });
     }
@@ -136,8 +152,36 @@ impl Overflow {
     }
 }
 
+/// Makes the handshake of a connection within a limit, if there is TLS; `None` if that fails.
+async fn secure(stream: TcpStream, acceptor: Option<&Acceptor>, limit: Duration) -> Option<Stream> {
+    let Some(acceptor) = acceptor else { return Some(Stream::Plain(stream)) };
+    let made = tokio::time::timeout(limit, handshake(stream, acceptor)).await;
+    let made = made.unwrap_or(Err("slow"));
+    made.inspect_err(|reason| telemetry::tls_failed(reason)).ok()
+}
+
+async fn handshake(stream: TcpStream, acceptor: &Acceptor) -> Result<Stream, &'static str> {
+    let mut first = [0];
+    match stream.peek(&mut first).await {
+        Ok(1) if first[0] == HANDSHAKE => acceptor.accept(stream).await.map_err(|_| "failed"),
+        Ok(1) => {
+            // Unread bytes would reset the connection, and the client would not see the answer.
+            stream.try_read(&mut [0; OVERFLOW_BYTES]).ok();
+            stream.try_write(NO_TLS).ok();
+            Err("plain")
+        }
+        _ => Err("closed"),
+    }
+}
+
 /// Rejects a connection over the limits with 503; answers `GET /livez` with 200.
-async fn answer_overflow(mut stream: TcpStream) {
+async fn answer_overflow(stream: TcpStream, acceptor: Option<Arc<Acceptor>>) {
+    if let Some(stream) = secure(stream, acceptor.as_deref(), OVERFLOW_TIMEOUT).await {
+        answer_briefly(stream).await;
+    }
+}
+
+async fn answer_briefly(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut head = Vec::new();
     let read_head = async {
         while head.len() < OVERFLOW_BYTES && !head.ends_with(b"\r\n\r\n") {
@@ -150,9 +194,12 @@ async fn answer_overflow(mut stream: TcpStream) {
     // A client that sends nothing gets the same answer.
     tokio::time::timeout(OVERFLOW_TIMEOUT, read_head).await.ok();
     let answer = if head.starts_with(b"GET /livez ") { LIVE } else { FULL };
-    // Never waits for the client: the answer fits the send buffer of a new connection.
-    stream.try_write(answer).ok();
-    stream.shutdown().await.ok();
+    // Does not wait for the client: the answer fits the send buffer of a new connection.
+    let write = async {
+        stream.write_all(answer).await?;
+        stream.shutdown().await
+    };
+    tokio::time::timeout(OVERFLOW_TIMEOUT, write).await.map(Result::ok).ok();
 }
 
 /// The routes; adds the peer to each request.
@@ -172,8 +219,19 @@ impl Service<Request<Incoming>> for Routes {
     }
 }
 
-async fn answer(stream: TcpStream, peer: Peer, router: Router, mut phase: watch::Receiver<Phase>) {
+async fn answer(
+    (stream, acceptor): (TcpStream, Option<Arc<Acceptor>>),
+    peer: Peer,
+    router: Router,
+    mut phase: watch::Receiver<Phase>,
+) {
     stream.set_nodelay(true).ok();
+    let secured = tokio::select! {
+        biased;
+        secured = secure(stream, acceptor.as_deref(), HEAD_TIMEOUT) => secured,
+        () = draining(&mut phase) => return,
+    };
+    let Some(stream) = secured else { return };
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())

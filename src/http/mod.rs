@@ -16,6 +16,7 @@
 //! | `trips`, `trip_lists`, `summary`, `explain`, `tags` | routes of trips |
 //! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
 //! | `fresh` | answers that see the memory of the daemon in this process |
+//! | `peer_connect` | connections to other instances |
 //! | `peers` | questions to the memory of other instances, and their questions |
 //! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
@@ -44,6 +45,7 @@ mod origin;
 mod page;
 mod params;
 mod path_params;
+mod peer_connect;
 mod peers;
 mod phase;
 mod problem;
@@ -76,6 +78,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use app::{App, Options, Readiness};
+pub use connection::Tls;
 pub use peers::Peers;
 pub use phase::OpenStore;
 pub use tokens::{TokenSet, Tokens};
@@ -221,7 +224,10 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
         connections: app.options.connections,
         per_client: app.options.connections_per_client,
     };
-    let serving = connection::serve(listener, router(&app), limits, app.phase());
+    let serving = {
+        let tls = app.options.tls.clone();
+        connection::serve(listener, router(&app), limits, tls, app.phase())
+    };
     tokio::pin!(serving);
     let reloading = reload(&app);
     tokio::select! {

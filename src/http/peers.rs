@@ -14,7 +14,6 @@ use axum::{Extension, Json};
 use http_body_util::{BodyExt as _, Full, Limited as LimitedBody};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use metrics::counter;
 use tokio::sync::Semaphore;
@@ -25,6 +24,7 @@ use super::app::App;
 use super::body::Limited;
 use super::clients::Peer;
 use super::params::MAX_LIMIT;
+use super::peer_connect::PeerConnector;
 use super::phase::Store;
 use super::problem::{ParamError, Problem};
 use super::tokens::Tokens;
@@ -33,6 +33,7 @@ use crate::pipeline::daemon::{LiveWorkers, Owners};
 use crate::store::fresh::{MemoryAnswer, MemoryQuestion, OwnerMemory};
 use crate::store::{TripRow, TripStore as _};
 use crate::telemetry::{FORWARDED, MEMORY_QUESTIONS, NOT_FORWARDED};
+use crate::tls::Connector;
 
 /// Path of the route. It is not part of the API.
 pub const PATH: &str = "/internal/memory";
@@ -65,17 +66,23 @@ pub struct Peers {
     /// The address that this instance advertises.
     own: String,
     tokens: Option<Arc<Tokens>>,
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<PeerConnector, Full<Bytes>>,
     slots: Semaphore,
     /// Instances that did not answer, and until when they are not asked.
     silent: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Peers {
-    /// The instances that `owners` names. `own` is the address of this one.
+    /// The instances that `owners` names. `own` is the address of this one; without `tls`, those
+    /// whose address is `https` are not asked.
     #[must_use]
-    pub fn new(owners: Arc<Owners>, own: String, tokens: Option<Arc<Tokens>>) -> Self {
-        let client = Client::builder(TokioExecutor::new()).build_http();
+    pub fn new(
+        owners: Arc<Owners>,
+        own: String,
+        tokens: Option<Arc<Tokens>>,
+        tls: Option<Connector>,
+    ) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build(PeerConnector::new(tls));
         let (slots, silent) = (Semaphore::new(MAX_FORWARDS), Mutex::default());
         Self { owners, own, tokens, client, slots, silent }
     }

@@ -63,7 +63,7 @@ pub async fn login(
     request: Request,
 ) -> Result<Response, Problem> {
     let headers = request.headers().clone();
-    origin::reject_foreign(&headers)?;
+    origin::reject_foreign(&headers, app.has_tls())?;
     let Limited { bytes, .. } = Limited::<MAX_LOGIN>::from_request(request, &app).await?;
     let login: Result<Login, _> = serde_json::from_slice(&bytes);
     let login = login.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
@@ -90,7 +90,7 @@ pub async fn login(
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "cannot start a session now")
     })?;
     audit::logged_in(token.name(), client);
-    let cookie = cookie(&id, MAX_AGE_S, origin::is_secure(&headers));
+    let cookie = cookie(&id, MAX_AGE_S, origin::is_secure(&headers, app.has_tls()));
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
@@ -106,9 +106,9 @@ pub async fn logout(
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    origin::reject_foreign(&headers)?;
+    origin::reject_foreign(&headers, app.has_tls())?;
     if let Some(used) = app.session_of(&headers) {
-        origin::require_same(&headers)?;
+        origin::require_same(&headers, app.has_tls())?;
         app.sessions.close(&used.name, |_| true);
         let tokens = app.options.tokens.as_ref();
         if let Some(token) = tokens.and_then(|tokens| tokens.current().by_key(used.token)) {

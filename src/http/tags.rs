@@ -220,7 +220,7 @@ pub async fn put(
     headers: HeaderMap,
     body: Limited<MAX_TAG>,
 ) -> Result<Response, Problem> {
-    origin::reject_foreign(&headers)?;
+    origin::reject_foreign(&headers, app.has_tls())?;
     require_json(&headers)?;
     let condition = condition(&headers)?;
     let value = read_value(&body.bytes)?;
@@ -298,7 +298,7 @@ pub async fn delete(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    origin::reject_foreign(&headers)?;
+    origin::reject_foreign(&headers, app.has_tls())?;
     let condition = condition(&headers)?;
     let addressed = address(&app, segments, params).await?;
     let answer = remove(&app, &addressed, condition).await;

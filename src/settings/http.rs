@@ -24,10 +24,28 @@ settings! {
         help: "File with HTTP tokens, a NAME:RIGHTS:SECRET per line; unset: no authentication",
     }
 
+    /// Path of the certificate chain of the server; empty for HTTP without TLS.
+    tls_cert: String {
+        key: "tls_cert", default: "", syntax: TEXT, flags: [Http],
+        help: "PEM file with the certificate of the HTTPS server and its intermediates; unset: HTTP without TLS",
+    }
+
+    /// Path of its private key.
+    tls_key: String {
+        key: "tls_key", default: "", syntax: TEXT, flags: [Http],
+        help: "PEM file with the private key of tls_cert",
+    }
+
+    /// Path of CAs that certificates of other instances may be signed by; empty for none.
+    tls_ca: String {
+        key: "tls_ca", default: "", syntax: TEXT, flags: [Topic],
+        help: "PEM file of CAs trusted for other instances with https, in addition to the system's",
+    }
+
     /// Address of this instance for the others; empty to ask and answer none.
     advertise: String {
         key: "advertise", default: "", syntax: ADDRESS, flags: [Topic],
-        help: "URL of this instance for the others of its group, http://HOST:PORT: lookups see their memory, too",
+        help: "URL of this instance for the others of its group, http(s)://HOST:PORT: lookups see their memory, too",
     }
 
     /// Allows access without a token from other machines and under any host name.
@@ -105,6 +123,16 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
         );
     }
     check(
+        http.tls_cert.is_empty() == http.tls_key.is_empty(),
+        &["tls_cert", "tls_key"],
+        "tls_cert and tls_key go together; set both or neither".into(),
+    );
+    check(
+        http.tls_cert.is_empty() || !http.advertise.starts_with("http://"),
+        &["advertise", "tls_cert"],
+        "advertise is http, but with tls_cert this server answers https only; write https".into(),
+    );
+    check(
         http.advertise.is_empty() || http.listen.is_some(),
         &["advertise"],
         "advertise needs an HTTP server; set listen".into(),
@@ -172,7 +200,8 @@ fn listen_text(listen: &Option<SocketAddr>) -> String {
 
 /// A URL without path, for the other instances. It is a client id of Kafka, too.
 fn address(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("http://").and_then(|it| it.rsplit_once(':'));
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let host = host.and_then(|it| it.rsplit_once(':'));
     let is_valid = host.is_some_and(|(host, port)| {
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
         !host.is_empty() && host.bytes().all(is_host) && port.parse::<u16>().is_ok_and(|it| it > 0)
@@ -180,7 +209,7 @@ fn address(text: &str) -> Result<String, String> {
     match text.is_empty() || is_valid {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "`{}` is not the address of an instance; write http://10.0.0.7:8080",
+            "`{}` is not the address of an instance; write http://10.0.0.7:8080 or https://10.0.0.7:8443",
             without_credentials(text)
         )),
     }

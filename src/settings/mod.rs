@@ -30,6 +30,7 @@ use crate::timeline::DAY_MS;
 use nearest::nearest;
 
 pub use file::SettingsFile;
+pub use http::HttpSettings;
 pub use secret::{exposed_files, read_secret};
 pub use setting::{Group, Kind, Setting, TABLE};
 pub use table::Settings;

@@ -210,6 +210,31 @@ fn tls_settings_go_together() {
 }
 
 #[test]
+fn https_needs_a_pair_of_files_and_an_address_of_its_scheme() {
+    let resolve = |pairs: &[(&'static str, &str)]| {
+        let flags: Vec<_> = pairs.iter().map(|&(key, value)| (key, value.to_owned())).collect();
+        Settings::resolve(&flags, &[], None).map(|(settings, _)| settings.http)
+    };
+    let pair = [("tls_cert", "c"), ("tls_key", "k")];
+    let http = resolve(&pair).unwrap();
+    assert_eq!([http.tls_cert, http.tls_key], ["c", "k"]);
+    for half in pair {
+        let error = resolve(&[half]).unwrap_err().to_string();
+        assert!(error.contains("tls_cert and tls_key go together"), "{error}");
+    }
+    let [plain, secure] =
+        ["http://10.0.0.7:8443", "https://[::1]:8443"].map(|url| ("advertise", url));
+    assert_eq!(resolve(&[pair[0], pair[1], secure]).unwrap().advertise, secure.1);
+    assert_eq!(resolve(&[plain]).unwrap().advertise, plain.1);
+    let error = resolve(&[pair[0], pair[1], plain]).unwrap_err().to_string();
+    assert!(error.contains("this server answers https only"), "{error}");
+    for wrong in ["ftp://10.0.0.7:8443", "https://10.0.0.7", "https://10.0.0.7:0", "https://a/b:1"]
+    {
+        resolve(&[("advertise", wrong)]).unwrap_err();
+    }
+}
+
+#[test]
 fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
     let tiles = ("tiles", "https://tiles.example.com/{z}/{x}/{y}.png".to_owned());
     let error = Settings::resolve(std::slice::from_ref(&tiles), &[], None).unwrap_err();

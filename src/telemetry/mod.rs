@@ -186,6 +186,9 @@ pub fn register_counters() {
     for reason in HTTP_LIMITS {
         counter!(HTTP_REJECTED, "reason" => reason).increment(0);
     }
+    for reason in TLS_FAILURES {
+        counter!(TLS_FAILED, "reason" => reason).increment(0);
+    }
     for reason in UNAUTHORIZED {
         counter!(HTTP_UNAUTHORIZED, "reason" => reason).increment(0);
     }
@@ -200,7 +203,8 @@ pub fn register_counters() {
     for name in [LAST_RECORD, STATE_BYTES] {
         gauge!(name).set(0.0);
     }
-    // Creating the handle registers the histogram.
+    // Creating the handle registers the metric, and keeps its value.
+    drop(gauge!(TLS_EXPIRY));
     drop(histogram!(SAMPLE_DELAY));
 }
 
@@ -246,6 +250,21 @@ const UNAUTHORIZED: [&str; 5] = ["forbidden", "missing", "session", "signature",
 pub fn unauthorized(reason: &'static str) {
     debug_assert!(UNAUTHORIZED.contains(&reason), "{reason} is not a registered reason");
     counter!(HTTP_UNAUTHORIZED, "reason" => reason).increment(1);
+}
+
+/// Why HTTPS connections get no answer.
+const TLS_FAILURES: [&str; 4] = ["closed", "failed", "plain", "slow"];
+
+/// Counts an HTTPS connection without a handshake.
+pub fn tls_failed(reason: &'static str) {
+    debug_assert!(TLS_FAILURES.contains(&reason), "{reason} is not a registered reason");
+    counter!(TLS_FAILED, "reason" => reason).increment(1);
+}
+
+/// Publishes when the certificate of the HTTPS server expires, s since 1970.
+#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53 s")]
+pub fn certificate_expires(time_s: i64) {
+    gauge!(TLS_EXPIRY).set(time_s as f64);
 }
 
 /// HTTP routes that take samples.

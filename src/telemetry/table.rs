@@ -138,6 +138,10 @@ metrics! {
         "HTTP connections, requests and responses that a limit ended, by limit.";
     HTTP_UNAUTHORIZED = "tstar_http_unauthorized_total", Counter in Count by ["reason"],
         "HTTP requests that were refused: without a token (missing), with a wrong one (token), with a session that has ended (session), with a token that lacks the right (forbidden), or a question of an instance with other tokens (signature).";
+    TLS_FAILED = "tstar_http_tls_failed_total", Counter in Count by ["reason"],
+        "HTTPS connections without a handshake: the client sent something else than TLS (plain) or nothing (closed), took too long (slow), or the handshake failed (failed), for example because it does not trust the certificate.";
+    TLS_EXPIRY = "tstar_http_tls_expiry_timestamp_seconds", Gauge in Seconds by [],
+        "When the certificate of the HTTPS server or one of its chain expires, seconds since 1970; 0 without HTTPS.";
     RELOAD_FAILED = "tstar_reload_failed", Gauge in Count by ["setting"],
         "1 if the file of a setting has changed and cannot be used, so that what it held before still counts, else 0.";
     CPU_SECONDS = "process_cpu_seconds_total", Counter in Seconds by [],

@@ -1,77 +1,103 @@
-//! Certificates and keys of TLS connections, as OpenSSL takes them.
+//! TLS over TCP, as a client and as a server, with the cargo feature `tls`. Without it, nothing can
+//! be set up.
 
-use openssl::error::ErrorStack;
-use openssl::pkey::PKey;
-use openssl::ssl::SslContextBuilder;
-use openssl::x509::X509;
-use openssl::x509::store::X509StoreBuilder;
+#[cfg(feature = "tls")]
+mod pem;
+#[cfg(feature = "tls")]
+mod with;
+#[cfg(not(feature = "tls"))]
+mod without;
 
-/// Parses PEM certificates. `key` names in messages where they are from; so below.
-fn certificates(key: &str, pem: &[u8]) -> Result<Vec<X509>, String> {
-    let found = X509::stack_from_pem(pem);
-    let found =
-        found.map_err(|error| format!("{key} is not a file of PEM certificates: {error}"))?;
-    if found.is_empty() {
-        return Err(format!("{key} holds no PEM certificate"));
-    }
-    Ok(found)
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+#[cfg(feature = "tls")]
+pub use pem::{set_identity, trust, trust_system};
+#[cfg(feature = "tls")]
+pub use with::{Acceptor, Connector};
+#[cfg(not(feature = "tls"))]
+pub use without::{Acceptor, Connector};
+
+/// Whether this program was built with the feature.
+pub const IS_BUILT: bool = cfg!(feature = "tls");
+
+/// The CAs that a client trusts: PEM, with the name of its setting for messages.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "read by builds with TLS"))]
+pub enum Authorities<'a> {
+    /// Those of the system.
+    System,
+    /// These, and no others.
+    Only(&'a str, &'a [u8]),
+    /// Those of the system, if it has any, and these.
+    SystemAnd(&'a str, &'a [u8]),
 }
 
-/// Trusts only the given CAs.
-///
-/// # Errors
-/// They are not PEM certificates.
-pub fn trust(context: &mut SslContextBuilder, key: &str, pem: &[u8]) -> Result<(), String> {
-    let library_error = |error: ErrorStack| format!("{key} cannot be used: {error}");
-    let mut store = X509StoreBuilder::new().map_err(library_error)?;
-    for certificate in certificates(key, pem)? {
-        store.add_cert(certificate).map_err(library_error)?;
-    }
-    context.set_cert_store(store.build());
-    Ok(())
+/// A connection, with TLS or without.
+#[derive(Debug)]
+pub enum Stream {
+    /// Without.
+    Plain(TcpStream),
+    /// With TLS, after the handshake.
+    #[cfg(feature = "tls")]
+    Tls(tokio_openssl::SslStream<TcpStream>),
 }
 
-/// Trusts the system's CAs. They have to be located, because the bundled OpenSSL does not know
-/// where the system keeps them. `what` needs them, and `instead` names others.
-///
-/// # Errors
-/// There are none.
-pub fn trust_system(
-    context: &mut SslContextBuilder,
-    what: &str,
-    instead: &str,
-) -> Result<(), String> {
-    let Some(file) = openssl_probe::probe().cert_file else {
-        return Err(format!(
-            "{what} finds no trusted CA certificates on this system; name a PEM file with {instead}"
-        ));
+/// Calls a method of the stream within.
+macro_rules! delegate {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Stream::Plain($stream) => $call,
+            #[cfg(feature = "tls")]
+            Stream::Tls($stream) => $call,
+        }
     };
-    let set = context.set_ca_file(&file);
-    set.map_err(|error| format!("the system's certificates `{}`: {error}", file.display()))
 }
 
-/// Shows a certificate, followed by its intermediates, to the other side.
-///
-/// # Errors
-/// They are not PEM, the key is encrypted, or is not that of the certificate.
-pub fn set_identity(
-    context: &mut SslContextBuilder,
-    (certificates_key, certificates_pem): (&str, &[u8]),
-    (private_key, private_pem): (&str, &[u8]),
-) -> Result<(), String> {
-    let library_error =
-        |error: ErrorStack| format!("{certificates_key} and {private_key} cannot be used: {error}");
-    let mut chain = certificates(certificates_key, certificates_pem)?.into_iter();
-    if let Some(own) = chain.next() {
-        context.set_certificate(&own).map_err(library_error)?;
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        delegate!(self, stream => Pin::new(stream).poll_read(context, into))
     }
-    for intermediate in chain {
-        context.add_extra_chain_cert(intermediate).map_err(library_error)?;
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => Pin::new(stream).poll_write(context, bytes))
     }
-    // Never prompts for a pass phrase.
-    let key = PKey::private_key_from_pem_callback(private_pem, |_| Ok(0));
-    let key =
-        key.map_err(|error| format!("{private_key} is not a PEM key, or is encrypted: {error}"))?;
-    context.set_private_key(&key).map_err(library_error)?;
-    context.check_private_key().map_err(library_error)
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => Pin::new(stream).poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
 }

@@ -13,8 +13,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::tls::Layer;
 use super::url::WebUrl;
+use crate::tls::{Authorities, Connector};
 
 /// Maximum size of a response, bytes: a schema at its maximum, escaped in JSON.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
@@ -42,7 +42,7 @@ pub struct ClientOptions {
 /// Sends requests to a server, each on a connection of its own: they are few.
 pub struct Client {
     url: WebUrl,
-    layer: Option<Layer>,
+    tls: Option<Connector>,
     authorization: Option<HeaderValue>,
     accept: &'static str,
     timeout: Duration,
@@ -55,9 +55,12 @@ impl Client {
     /// The URL needs TLS, which cannot be set up.
     pub fn new(url: WebUrl, options: ClientOptions) -> Result<Self, String> {
         let ClientOptions { authorities, authorization, accept, timeout } = options;
-        let layer = url.is_secure.then(|| Layer::new(authorities.as_deref())).transpose();
-        let layer = layer.map_err(|problem| format!("`{url}`: {problem}"))?;
-        Ok(Self { url, layer, authorization, accept, timeout })
+        let authorities = authorities.as_deref();
+        let authorities = authorities
+            .map_or(Authorities::System, |pem| Authorities::Only("https.ca.location", pem));
+        let tls = url.is_secure.then(|| Connector::new(authorities)).transpose();
+        let tls = tls.map_err(|problem| format!("`{url}`: {problem}"))?;
+        Ok(Self { url, tls, authorization, accept, timeout })
     }
 
     /// URL of the server.
@@ -93,9 +96,12 @@ impl Client {
         let port = self.url.port().ok_or("has a port that is not a number")?;
         let stream = TcpStream::connect((self.url.host(), port)).await;
         let stream = stream.map_err(|error| format!("cannot be reached: {error}"))?;
-        match &self.layer {
+        match &self.tls {
             None => send(stream, request).await,
-            Some(layer) => send(layer.over(stream, self.url.host()).await?, request).await,
+            Some(tls) => {
+                let stream = tls.connect(stream, self.url.host()).await;
+                send(stream.map_err(|error| format!("cannot be reached: {error}"))?, request).await
+            }
         }
     }
 

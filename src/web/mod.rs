@@ -4,10 +4,8 @@
 //! |---|---|
 //! | `url` | where a server is |
 //! | `client` | one request: bounded in time and size |
-//! | `tls` | connections over TLS, with the cargo feature `tls` |
 
 mod client;
-mod tls;
 mod url;
 
 pub use client::{Client, ClientOptions, Response};

@@ -6,6 +6,8 @@ mod authority;
 #[cfg(feature = "tls")]
 mod brokers;
 #[cfg(feature = "tls")]
+mod https;
+#[cfg(feature = "tls")]
 mod issuer;
 #[cfg(feature = "tls")]
 mod nodes;
@@ -25,6 +27,11 @@ fn a_build_without_it_refuses_and_names_the_flag_that_leaves_it_out() {
         let refused = folder.run(&format!("{words} {store}")).ends(78).prints_nothing();
         refused.says(&["cql_tls", with]);
     }
+    let serve = "serve --listen 127.0.0.1:0 --store sqlite:t.db";
+    folder.write("one.ndjson", crate::cli::minutes("truck-17", &[1]));
+    folder.ingest("one.ndjson --store sqlite:t.db");
+    let https = folder.run(&format!("{serve} --tls-cert ca.pem --tls-key ca.pem"));
+    https.ends(78).prints_nothing().says(&["tls_cert", with]);
     for protocol in ["ssl", "SASL_SSL"] {
         let words = format!("simulate --brokers 127.0.0.1:1 --kafka security.protocol={protocol}");
         folder.run(&words).ends(78).prints_nothing().says(&["security.protocol", with]);
