@@ -111,7 +111,7 @@ impl Brokers {
             return Err(KafkaError::Options { problem });
         }
         let mut client_options = options.clone();
-        let login = Login::of(&mut client_options, password_file)
+        let login = Login::from_options(&mut client_options, password_file)
             .map_err(|problem| KafkaError::Options { problem })?;
         let addresses = addresses.to_owned();
         Ok(Self { addresses, options, client_options, login, timeout: None })

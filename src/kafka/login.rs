@@ -81,12 +81,12 @@ impl Login {
     ///
     /// # Errors
     /// The options contradict each other or the file, or the file cannot be read.
-    pub(super) fn of(
+    pub(super) fn from_options(
         options: &mut BTreeMap<String, String>,
         password_file: Option<&Path>,
     ) -> Result<Option<Arc<Self>>, String> {
         let file = password_file.map(|path| SecretFile(path.to_owned()));
-        let source = match (TokenEndpoint::take(options, file.clone())?, file) {
+        let source = match (TokenEndpoint::take_from(options, file.clone())?, file) {
             (Some(endpoint), _) => Source::Tokens(endpoint),
             (None, None) => return Ok(None),
             (None, Some(file)) => {
@@ -220,7 +220,7 @@ mod tests {
         let login = |content: &str, pairs: &[(&str, &str)]| {
             std::fs::write(&path, content).unwrap();
             let mut options = options(pairs);
-            Login::of(&mut options, Some(&path)).map(|login| (login.is_some(), options))
+            Login::from_options(&mut options, Some(&path)).map(|login| (login.is_some(), options))
         };
         let (is_kept, used) = login("hunter2 \r\n", &[(USER, "ann")]).unwrap();
         assert!(is_kept);
@@ -235,9 +235,9 @@ mod tests {
             assert!(problem.contains(why) && !problem.contains("hunter2"), "{problem}");
         }
         std::fs::remove_file(&path).unwrap();
-        let problem = Login::of(&mut options(&[(USER, "ann")]), Some(&path)).unwrap_err();
+        let problem = Login::from_options(&mut options(&[(USER, "ann")]), Some(&path)).unwrap_err();
         assert!(problem.contains("cannot be read"), "{problem}");
-        assert!(Login::of(&mut options(&[(USER, "ann")]), None).unwrap().is_none());
+        assert!(Login::from_options(&mut options(&[(USER, "ann")]), None).unwrap().is_none());
     }
 
     #[tokio::test]
@@ -245,7 +245,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("password");
         std::fs::write(&path, "first").unwrap();
-        let login = Login::of(&mut options(&[(USER, "ann")]), Some(&path)).unwrap().unwrap();
+        let login =
+            Login::from_options(&mut options(&[(USER, "ann")]), Some(&path)).unwrap().unwrap();
         assert_eq!(login.next(0).await.0, Ok(None));
         std::fs::write(&path, "second\n").unwrap();
         let second = Credentials::Password { user: "ann".into(), password: "second".into() };

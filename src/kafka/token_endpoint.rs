@@ -94,7 +94,7 @@ impl TokenEndpoint {
     ///
     /// # Errors
     /// They are incomplete, or ask for a grant that is not supported.
-    pub(super) fn take(
+    pub(super) fn take_from(
         options: &mut BTreeMap<String, String>,
         file: Option<SecretFile>,
     ) -> Result<Option<Self>, String> {
@@ -193,7 +193,7 @@ impl TokenEndpoint {
         };
         let login = BASE64.encode(format!("{}:{secret}", self.client_id).as_bytes());
         let mut authorization = HeaderValue::try_from(format!("Basic {login}"))
-            .map_err(|_| "the login of the token endpoint is no header".to_owned())?;
+            .map_err(|_| "the login of the token endpoint cannot be sent as a header".to_owned())?;
         authorization.set_sensitive(true);
         let authorization = Some(authorization);
         let accept = "application/json";

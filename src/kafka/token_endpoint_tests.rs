@@ -12,14 +12,14 @@ fn options(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// What an endpoint was asked: the login, and the form.
-type Asked = Arc<Mutex<Vec<(String, String)>>>;
+type Requests = Arc<Mutex<Vec<(String, String)>>>;
 
 /// An endpoint that gives this answer; its URL, and what it was asked.
-async fn endpoint(status: u16, answer: String) -> (String, Asked) {
-    let asked = Asked::default();
-    let respond = move |State(asked): State<Asked>, headers: HeaderMap, body: String| async move {
+async fn endpoint(status: u16, answer: String) -> (String, Requests) {
+    let asked = Requests::default();
+    let respond = move |State(log): State<Requests>, headers: HeaderMap, form: String| async move {
         let login = headers[header::AUTHORIZATION].to_str().unwrap().to_owned();
-        asked.lock().unwrap().push((login, body));
+        log.lock().unwrap().push((login, form));
         (StatusCode::from_u16(status).unwrap(), answer)
     };
     let app = Router::new().route("/token", routing::post(respond)).with_state(asked.clone());
@@ -35,7 +35,7 @@ fn taken(url: &str, more: &[(&str, &str)]) -> TokenEndpoint {
         [(METHOD, "OIDC"), (URL, url), (CLIENT_ID[0], "tstar"), (CLIENT_SECRET[1], "hunter2")];
     let mut options = options(&[&usual, more].concat());
     options.insert("sasl.mechanisms".into(), "OAUTHBEARER".into());
-    let endpoint = TokenEndpoint::take(&mut options, None).unwrap().unwrap();
+    let endpoint = TokenEndpoint::take_from(&mut options, None).unwrap().unwrap();
     let left: Vec<_> = options.into_keys().collect();
     assert_eq!(left, ["sasl.mechanisms"], "librdkafka gets no option of the endpoint");
     endpoint
@@ -112,7 +112,7 @@ fn incomplete_options_are_refused() {
         (CLIENT_SECRET[0], "hunter2"),
     ];
     let problem =
-        |pairs: &[(&str, &str)]| TokenEndpoint::take(&mut options(pairs), None).unwrap_err();
+        |pairs: &[(&str, &str)]| TokenEndpoint::take_from(&mut options(pairs), None).unwrap_err();
     for left_out in 1..all.len() {
         let mut pairs = all.to_vec();
         let (name, _) = pairs.remove(left_out);
@@ -132,6 +132,6 @@ fn incomplete_options_are_refused() {
     for method in [&[][..], &[(METHOD, "default")][..]] {
         let mut options = options(method);
         options.insert(URL.into(), "x".into());
-        assert!(TokenEndpoint::take(&mut options, None).unwrap().is_none());
+        assert!(TokenEndpoint::take_from(&mut options, None).unwrap().is_none());
     }
 }

@@ -137,21 +137,6 @@ impl Server {
         ready::until(&what, Duration::MAX, listens, self.fault_after(limit));
     }
 
-    /// Runs a program from the jars of the server, and returns what it prints.
-    ///
-    /// # Panics
-    /// It fails.
-    #[track_caller]
-    pub fn run_tool(&self, class: &str, words: &[&str]) -> String {
-        let mut command = Command::new("java");
-        command.arg("-cp").arg(self.jars.join("*")).arg(class).args(words);
-        let output = command.output().unwrap();
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let printed = text(&output.stdout);
-        assert!(output.status.success(), "{command:?}: {printed}{}", text(&output.stderr));
-        printed
-    }
-
     /// SIGKILL: what was not on the disk is lost.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -240,17 +225,37 @@ fn fetch_jars(name: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// Java with the programs of Kafka's distribution.
+fn java() -> Result<Command, String> {
+    static TOOLS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let tools = TOOLS.get_or_init(|| fetch_jars("kafka-tools")).clone()?;
+    let mut command = Command::new("java");
+    let broker = jars(Kind::Kafka)?;
+    command.arg("-cp").arg(format!("{}/*:{}/*", broker.display(), tools.display()));
+    Ok(command)
+}
+
+/// Runs a program of Kafka's distribution.
+///
+/// # Panics
+/// It fails.
+#[cfg(feature = "tls")]
+#[track_caller]
+pub fn run_kafka_tool(class: &str, words: &[&str]) {
+    let mut command = java().unwrap();
+    let output = command.arg(class).args(words).output().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (printed, failed) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {printed}{failed}");
+}
+
 /// Sends lines to a topic with the console producer of Kafka's distribution: its Java client has
 /// its own partitioner. `None` if no Java can run here. `properties` say how a line is read.
 pub fn send_by_java(brokers: &str, topic: &str, properties: &[&str], lines: &str) -> Option<()> {
-    static TOOLS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let tools = TOOLS.get_or_init(|| fetch_jars("kafka-tools")).clone();
-    let (broker, tools) = match jars(Kind::Kafka).and_then(|broker| Ok((broker, tools?))) {
-        Ok(found) => found,
+    let mut command = match java() {
+        Ok(java) => java,
         Err(why) => return super::skip(&format!("no producer in Java: {why}")),
     };
-    let mut command = Command::new("java");
-    command.arg("-cp").arg(format!("{}/*:{}/*", broker.display(), tools.display()));
     command.args(["org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", brokers]);
     // By default it gives a record up after four requests of 1.5 s or two minutes, and exits 0.
     command.args(["--topic", topic, "--request-timeout-ms", "60000"]);

@@ -4,8 +4,9 @@
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use scylla::client::session::{OpenSsl010Config, Session};
 use scylla::client::session_builder::SessionBuilder;
+use tokio::runtime::{Builder, Runtime};
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, Tls};
-use tstar::internals::store::{StoreError, TripStore};
+use tstar::internals::store::{StoreError, TripRow, TripStore};
 
 use super::authority::Authority;
 use crate::cli::Folder;
@@ -13,7 +14,6 @@ use crate::conformance::trip;
 use crate::faults::until;
 use crate::keyspace::patient;
 use crate::servers::{LIMIT, Server, free_port, start_cassandra};
-use crate::support::block_on;
 
 /// In the certificate of the node.
 const NAME: &str = "nodes.fleet.example";
@@ -49,6 +49,8 @@ async fn run(session: &Session, statement: &str) {
 struct Node {
     server: Server,
     folder: Folder,
+    /// The connections of sessions belong to it.
+    runtime: Runtime,
     admin: Session,
 }
 
@@ -61,8 +63,10 @@ impl Node {
         std::fs::write(data.join("roles"), "").unwrap();
         let mut server = start_cassandra(&data, free_port(), "127.0.0.1", "127.0.0.1")?;
         server.wait_until_heard(LIMIT);
-        let admin = until("the first role", || block_on(session_of_admin(&server.address())));
-        Some(Self { server, folder, admin })
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let session = || runtime.block_on(session_of_admin(&server.address()));
+        let admin = until("the first role", session);
+        Some(Self { server, folder, runtime, admin })
     }
 
     /// Flags of a role whose password is in the file `password`.
@@ -87,7 +91,11 @@ impl Node {
         ScyllaStore::connect(&url, options).await
     }
 
-    async fn add_role(&self, role: &str) {
+    fn add_role(&self, role: &str) {
+        self.runtime.block_on(self.create_role(role));
+    }
+
+    async fn create_role(&self, role: &str) {
         run(&self.admin, &format!("CREATE ROLE {role} WITH PASSWORD = 'hunter2' AND LOGIN = true"))
             .await;
         for grant in grants(role) {
@@ -103,21 +111,19 @@ fn roles_may_do_what_their_grants_allow() {
     folder.write("password", "cassandra\n");
     folder.run(&format!("schema apply --create-keyspace {}", node.login("cassandra"))).ends(0);
     folder.write("password", "hunter2\n");
-    block_on(async {
-        for role in ["writer", "tagger", "reader"] {
-            node.add_role(role).await;
-        }
-    });
+    for role in ["writer", "tagger", "reader"] {
+        node.add_role(role);
+    }
 
     let written = [trip("truck-17", &[10, 12], 4)];
     let apply = async |role: &str| node.connect(role).await.unwrap().apply(&written).await;
-    block_on(apply("writer")).unwrap();
+    node.runtime.block_on(apply("writer")).unwrap();
     let lookup = "lookup truck-17 2026-11-20T00:11:00Z --json";
     for role in ["writer", "tagger", "reader"] {
         let found = folder.run(&format!("{lookup} {}", node.login(role))).ends(0);
         assert_eq!(found.json()["id"], "truck-17~20261120T001000.000Z", "{role}");
     }
-    let denied = block_on(apply("reader")).unwrap_err();
+    let denied = node.runtime.block_on(apply("reader")).unwrap_err();
     assert!(denied.to_string().contains("permissions of the role"), "{denied}");
     let tag = "tag truck-17~20261120T001000.000Z driver=ann";
     folder.run(&format!("{tag} {}", node.login("tagger"))).ends(0);
@@ -141,19 +147,20 @@ fn a_store_outlives_a_new_password() {
     let apply = format!("schema apply --create-keyspace {}", node.login("cassandra"));
     node.folder.run(&apply).ends(0);
     node.folder.write("password", "hunter2\n");
-    block_on(node.add_role("writer"));
-    // One runtime: the connections of a session belong to it.
-    block_on(async {
-        let store = node.connect("writer").await.unwrap();
-        store.apply(&[trip("truck-17", &[10, 12], 4)]).await.unwrap();
-        run(&node.admin, "ALTER ROLE writer WITH PASSWORD = 'hunter3'").await;
-        node.folder.write("password", "hunter3\n");
-        // All connections end; a node that was killed may have lost what was not synced.
-        node.server.stop();
-        node.server.restart();
-        node.server.wait_until_heard(LIMIT);
-        store.apply(&[trip("truck-17", &[10, 12, 14], 5)]).await.unwrap();
-    });
+    node.add_role("writer");
+    let store = node.runtime.block_on(node.connect("writer")).unwrap();
+    let apply = |trips: &[TripRow]| node.runtime.block_on(store.apply(trips)).unwrap();
+    apply(&[trip("truck-17", &[10, 12], 4)]);
+    let alter = "ALTER ROLE writer WITH PASSWORD = 'hunter3'";
+    // Cassandra refuses a second password within five seconds.
+    let altered = || node.runtime.block_on(node.admin.query_unpaged(alter, &[])).ok();
+    until("the new password", altered);
+    node.folder.write("password", "hunter3\n");
+    // All connections end.
+    node.server.stop();
+    node.server.restart();
+    node.server.wait_until_heard(LIMIT);
+    apply(&[trip("truck-17", &[10, 12, 14], 5)]);
     let lookup = "lookup truck-17 2026-11-20T00:13:00Z --json";
     node.folder.run(&format!("{lookup} {}", node.login("writer"))).ends(0);
 }
