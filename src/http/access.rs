@@ -1,4 +1,5 @@
-//! Who sends a request, and what they may do: programs send a token, browsers the cookie of a login.
+//! Who sends a request, and what they may do: programs send a token, browsers the cookie of a
+//! login.
 
 use std::sync::Arc;
 

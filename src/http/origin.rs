@@ -52,8 +52,8 @@ pub fn require_same(headers: &HeaderMap, is_tls: bool) -> Result<(), Problem> {
     }
 }
 
-/// Whether the client uses TLS, which the server or a proxy terminates. The headers need no trust: a
-/// client that sends false ones only loses its own cookie.
+/// Whether the client uses TLS, which the server or a proxy terminates. The headers need no trust:
+/// a client that sends false ones only loses its own cookie.
 pub fn is_secure(headers: &HeaderMap, is_tls: bool) -> bool {
     let is_https = |text: &str| text.get(..8).is_some_and(|it| it.eq_ignore_ascii_case("https://"));
     let first = |text: &str| text.split(',').next().unwrap_or_default().trim().to_owned();

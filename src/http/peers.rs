@@ -1,7 +1,8 @@
 //! Questions to the memory of other instances of `run`: of one that asks, and of one that answers.
 //!
 //! Requests between instances are signed with their tokens, of which they need one in common. The
-//! tokens themselves are not sent: the address comes from the consumer group, in which others may be.
+//! tokens themselves are not sent: the address comes from the consumer group, in which others may
+//! be.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

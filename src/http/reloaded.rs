@@ -106,8 +106,11 @@ impl<T> Reloaded<T> {
 mod tests {
     use super::*;
 
+    /// What the next reading of a file gives.
+    type Content = Arc<Mutex<Result<Vec<u8>, String>>>;
+
     /// A value of a file that the test writes, and the file.
-    fn number() -> (Reloaded<u32>, Arc<Mutex<Result<Vec<u8>, String>>>) {
+    fn number() -> (Reloaded<u32>, Content) {
         let file = Arc::new(Mutex::new(Ok(b"1".to_vec())));
         let read = {
             let file = Arc::clone(&file);

@@ -236,7 +236,7 @@ impl Letters {
         topic: &LetterTopic,
         filter: &'a LetterFilter,
     ) -> anyhow::Result<LetterReader<'a>> {
-        let cursor = Cursor::Topic { fates: topic.fates()?, scan: topic.scan()? };
+        let cursor = Cursor::Topic { fates: topic.fates()?, scan: Box::new(topic.scan()?) };
         Ok(LetterReader { letters: self, filter, cursor })
     }
 
@@ -306,7 +306,7 @@ enum Cursor<'a> {
     },
     Topic {
         fates: Fates,
-        scan: LetterScan,
+        scan: Box<LetterScan>,
     },
 }
 

@@ -7,7 +7,7 @@ use super::{code, read, rust_files};
 /// The modules, lowest first; each line is a layer.
 const ORDER: &[&[&str]] = &[
     &["identity", "model", "timeline", "codec"],
-    &["telemetry", "views", "source", "store", "kafka", "registry", "tls", "web"],
+    &["telemetry", "views", "tls", "web", "source", "store", "kafka", "registry"],
     &["pipeline"],
     &["simulate", "ops"],
     &["settings", "http", "cli"],
