@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use metrics::gauge;
 use sha2::{Digest, Sha256};
 
-use crate::telemetry::RELOAD_FAILED;
+use crate::telemetry::reload_failed;
 
 /// Reads the files of a value.
 type Read = dyn Fn() -> Result<Vec<u8>, String> + Send + Sync;
@@ -58,7 +57,7 @@ impl<T> Reloaded<T> {
         let current = RwLock::new(Arc::new(parse(content)?));
         let found = Ok(hash(content));
         let state = Mutex::new(State { seen: found.clone(), judged: found });
-        gauge!(RELOAD_FAILED, "setting" => setting).set(0.0);
+        reload_failed(setting, false);
         Ok(Self { setting, read: Box::new(read), parse: Box::new(parse), current, state })
     }
 
@@ -86,12 +85,12 @@ impl<T> Reloaded<T> {
         match content.and_then(|content| (self.parse)(&content)) {
             Ok(value) => {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
-                gauge!(RELOAD_FAILED, "setting" => setting).set(0.0);
+                reload_failed(setting, false);
                 tracing::info!(setting, "{setting} has changed and is used from now on");
                 true
             }
             Err(error) => {
-                gauge!(RELOAD_FAILED, "setting" => setting).set(1.0);
+                reload_failed(setting, true);
                 tracing::warn!(
                     setting, %error,
                     "{setting} has changed and cannot be used; what it held before still counts"

@@ -205,6 +205,9 @@ pub fn register_counters() {
     }
     // Creating the handle registers the metric, and keeps its value.
     drop(gauge!(TLS_EXPIRY));
+    for setting in RELOADED {
+        drop(gauge!(RELOAD_FAILED, "setting" => setting));
+    }
     drop(histogram!(SAMPLE_DELAY));
 }
 
@@ -250,6 +253,15 @@ const UNAUTHORIZED: [&str; 5] = ["forbidden", "missing", "session", "signature",
 pub fn unauthorized(reason: &'static str) {
     debug_assert!(UNAUTHORIZED.contains(&reason), "{reason} is not a registered reason");
     counter!(HTTP_UNAUTHORIZED, "reason" => reason).increment(1);
+}
+
+/// Settings whose files are read again when they change.
+const RELOADED: [&str; 2] = ["tls_cert", "token_file"];
+
+/// Publishes whether the changed file of a setting cannot be used.
+pub fn reload_failed(setting: &'static str, has_failed: bool) {
+    debug_assert!(RELOADED.contains(&setting), "{setting} is not a registered setting");
+    gauge!(RELOAD_FAILED, "setting" => setting).set(f64::from(u8::from(has_failed)));
 }
 
 /// Why HTTPS connections get no answer.

@@ -7,6 +7,7 @@ use crate::cli::{Folder, minutes};
 use crate::faults::until;
 use crate::forget::lines_of;
 use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::topic::file::until_read;
 use crate::topic::keyspace::until_committed;
 use crate::topic::{PARTITIONS, Topic, drain, start};
 use tstar::internals::model::scalar::DeviceTime;
@@ -69,6 +70,23 @@ fn a_new_key_signs_once_every_instance_has_it_and_old_ones_stay() {
         folder.run(&words).ends(78).says(&[&format!("control_key_file lacks: `{NAME}`")]);
     }
     folder.run(&verify).ends(78).says(&["lacks"]);
+}
+
+#[test]
+fn an_erasure_has_an_audit_line_with_the_key_that_signed_it() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = folder();
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
+    read(&folder, &topic, "t.db");
+    let words = format!("forget truck-1 --before {LATER} --yes {}", topic.flags());
+    folder.run(&format!("{words} --store sqlite:t.db")).ends(0);
+    let words = format!("run {} --from earliest --store sqlite:t.db", topic.flags());
+    let running = start(&folder, &words);
+    until_read(&folder, "t.db", &topic);
+    let ran = drain(running, &words).ends(0);
+    let erased = "audit: trips of device `truck-1` before 2025-01-01T00:00:00.000Z: erased, by the \
+                  control record at offset ";
+    ran.says(&[erased, &format!("signed by key `{NAME}`")]);
 }
 
 /// Arguments of a daemon on a keyspace.
