@@ -11,6 +11,12 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::client::Brokers;
 
+/// How long to wait for events of a client.
+const EVENT_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Maximum events to read.
+const MAX_EVENTS: usize = 100;
+
 /// Keeps the last problem with the connections of a client.
 pub(super) struct Problems {
     brokers: Brokers,
@@ -37,8 +43,9 @@ impl ConsumerContext for Problems {}
 
 /// The error of a request, with the problem of the connections that explains it.
 pub(super) fn explain(client: &BaseConsumer<Problems>, error: &ClientError) -> String {
-    // Events reach the context when the client is polled.
-    while client.poll(Duration::ZERO).is_some() {}
+    // Events reach the context when the client is polled; a poll without time ends at a log line.
+    let mut polls = (0..MAX_EVENTS).map(|_| client.poll(EVENT_TIMEOUT));
+    while polls.next().is_some_and(|event| event.is_some()) {}
     let last = &client.context().last;
     match last.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(reason) => format!("{error}: {reason}"),

@@ -178,6 +178,8 @@ fn without_a_key_a_topic_takes_no_forget_and_the_command_says_how_to_make_one() 
     let open = open.says(&["can be read by every user", "chmod 600", "does not name control key"]);
     assert!(!open.stderr.contains(secret), "{open}");
     mode(0o600);
+    // A record to be waited for: the key is recorded before the first one is read.
+    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "no-device");
     read(&folder, &topic, "t.db");
     let ran = folder.run(&words).ends(0);
     assert!(!ran.stderr.contains("can be read") && !ran.stderr.contains(secret), "{ran}");
