@@ -95,7 +95,7 @@ fn errors_contain_no_secret() {
     folder.env("TSTAR_KAFKA", "sasl.pasword=hunter2");
     let said = hides(&folder, "run --listen off", 78, &["hunter2"]);
     assert!(said.contains("sasl.pasword"), "{said}");
-    folder.env("TSTAR_KAFKA", "ssl.key.pem=hunter2");
+    folder.env("TSTAR_KAFKA", "security.protocol=ssl\nssl.key.pem=hunter2");
     hides(&folder, "run --listen off", 78, &["hunter2"]);
 }
 
