@@ -110,8 +110,7 @@ impl TokenEndpoint {
             && grant != CLIENT_CREDENTIALS
         {
             return Err(format!(
-                "`{GRANT}` is `{grant}`, which is not supported; use {CLIENT_CREDENTIALS}, or get \
-                 tokens by a program of your own"
+                "`{GRANT}` is `{grant}`, which is not supported; use {CLIENT_CREDENTIALS}"
             ));
         }
         let missing = |name: &str| format!("`{METHOD}` is oidc, so `{name}` has to be set as well");

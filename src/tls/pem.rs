@@ -35,7 +35,7 @@ pub fn trust(context: &mut SslContextBuilder, key: &str, pem: &[u8]) -> Result<(
 /// where the system keeps them. `what` needs them, and `instead` names others.
 ///
 /// # Errors
-/// There are none.
+/// The system has none, or they cannot be read.
 pub fn trust_system(
     context: &mut SslContextBuilder,
     what: &str,
