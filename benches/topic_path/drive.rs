@@ -65,6 +65,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         base: Version(now_us),
         rules: Rules::default(),
         partitioner: Some(Partitioner::Murmur2),
+        topic_id: None,
     };
     let plan = ConsumerConfig {
         brokers: Brokers::new(&log.brokers, BTreeMap::new())?,

@@ -107,6 +107,8 @@ enum SchemaFile {
     Views,
     /// Tags of trips (SQLite)
     Tags,
+    /// Topic id of an epoch (SQLite)
+    TopicId,
     /// Trips (Scylla and Cassandra)
     TripsCql,
     /// Epochs, erasures, control keys, claims and schemas (Scylla and Cassandra)
@@ -118,7 +120,7 @@ enum SchemaFile {
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 10] = [
+    const EMBEDDED: [Self; 11] = [
         Self::Trips,
         Self::Journal,
         Self::Parts,
@@ -129,6 +131,7 @@ impl SchemaFile {
         Self::Schemas,
         Self::Views,
         Self::Tags,
+        Self::TopicId,
     ];
 
     fn text(self) -> &'static str {
@@ -143,6 +146,7 @@ impl SchemaFile {
             Self::Schemas => include_str!("../../schema/schemas.sql"),
             Self::Views => include_str!("../../schema/views.sql"),
             Self::Tags => include_str!("../../schema/tags.sql"),
+            Self::TopicId => include_str!("../../schema/topic_id.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::TagsCql => include_str!("../../schema/tags.cql"),

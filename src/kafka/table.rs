@@ -248,6 +248,7 @@ mod tests {
             base: Version(1000),
             rules: Rules::default(),
             partitioner: Some(partitioner),
+            topic_id: None,
         };
         let (name, division) = ("samples.trips.table".into(), epoch.division());
         TableTopic { name, partitions: 4, format: TableFormat::Json, division, max_bytes: 10_000 }

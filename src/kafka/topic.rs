@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka_extra::LoggedIn;
+use rdkafka_extra::{LoggedIn, topic_id};
 use tokio::time::Instant;
 
 use super::client::Brokers;
@@ -109,6 +109,18 @@ impl Topics {
             let problem = "they report no cluster id".to_owned();
             KafkaError::Unreachable { brokers, problem }
         })
+    }
+
+    /// The id of a topic, which distinguishes it from others of its name; `None` if the brokers give
+    /// none.
+    ///
+    /// # Errors
+    /// No broker responds.
+    pub fn id(&self, topic: &str) -> Result<Option<String>, KafkaError> {
+        match topic_id(&*self.client, topic, self.timeout()) {
+            Err(ClientError::AdminOp(RDKafkaErrorCode::UnsupportedFeature)) => Ok(None),
+            id => id.map_err(|error| self.unreachable(&error)),
+        }
     }
 
     fn unreachable(&self, error: &ClientError) -> KafkaError {

@@ -32,6 +32,22 @@ pub struct Epoch {
     /// epoch, so devices seen at its start have no claims.
     #[serde(default)]
     pub partitioner: Option<Partitioner>,
+    /// Id of the topic, as Kafka's tools show it. `None`: an earlier tstar version created the
+    /// epoch, or the brokers give topics no ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic_id: Option<String>,
+}
+
+/// A topic has the name of an epoch's, but is another one: it was deleted and created again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("was recreated: its id is {found}, and was {expected} in epoch {epoch}")]
+pub struct TopicRecreated {
+    /// Id of the topic now.
+    found: String,
+    /// Id of the topic of the epoch.
+    expected: String,
+    /// Number of the epoch.
+    epoch: i32,
 }
 
 /// A topic does not have the partition count of an epoch: devices may have moved.
@@ -71,6 +87,20 @@ impl Epoch {
             return Ok(());
         }
         Err(PartitionCountMismatch { found, expected, epoch: self.epoch })
+    }
+
+    /// Checks the id that the topic has now. Passes if either id is unknown.
+    ///
+    /// # Errors
+    /// The topic was recreated.
+    pub fn check_topic_id(&self, found: Option<&str>) -> Result<(), TopicRecreated> {
+        match (found, &self.topic_id) {
+            (Some(found), Some(expected)) if found != expected => {
+                let (found, expected) = (found.to_owned(), expected.clone());
+                Err(TopicRecreated { found, expected, epoch: self.epoch })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How devices are assigned to the partitions of the epoch.
@@ -211,7 +241,16 @@ mod tests {
     fn epoch(epoch: i32, base: Version, starts: &[(i32, i64)]) -> Epoch {
         let start_offsets = starts.iter().copied().collect();
         let (topic, rules) = ("samples".into(), Rules::default());
-        Epoch { epoch, topic, partitions: 2, start_offsets, base, rules, partitioner: None }
+        Epoch {
+            epoch,
+            topic,
+            partitions: 2,
+            start_offsets,
+            base,
+            rules,
+            partitioner: None,
+            topic_id: None,
+        }
     }
 
     #[test]

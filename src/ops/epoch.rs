@@ -160,7 +160,8 @@ pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::R
     let log = log()?;
     let topics = Topics::new(&log.brokers)?;
     let partitions = topics.needed(topic)?;
-    let layout = TopicLayout { partitions, extents: topics.extents(topic, partitions)? };
+    let (id, extents) = (topics.id(topic)?, topics.extents(topic, partitions)?);
+    let layout = TopicLayout { id, partitions, extents };
     // No instance may run. The lock of a file shows that none does; those that write a keyspace are
     // the members of its group.
     let access = Access::WriteTopic(&newest.rules);
@@ -208,11 +209,16 @@ fn next_epoch(
     log: &LogAccess,
 ) -> anyhow::Result<Epoch> {
     let positions = committed_offsets(store, log, newest)?;
-    let positions = skip_markers(&log.brokers, newest, layout, positions)?;
+    let is_same_topic = newest.check_topic_id(layout.id.as_deref()).is_ok();
+    let positions = match is_same_topic {
+        true => skip_markers(&log.brokers, newest, layout, positions)?,
+        false => positions,
+    };
     let offsets = start_offsets(newest, layout, &positions)?;
     let partitioner =
         preflight::next_partitioner(&log.brokers, newest, layout, request.partitioner)?;
-    let is_same = newest.check_partition_count(layout.partitions).is_ok()
+    let is_same = is_same_topic
+        && newest.check_partition_count(layout.partitions).is_ok()
         && offsets == newest.start_offsets
         && newest.partitioner == Some(partitioner);
     if is_same && !has_records(newest, &positions) {
@@ -267,7 +273,8 @@ fn start_offsets(
         positions.get(&partition).copied().unwrap_or(first)
     };
     let extents = || (0..).zip(&layout.extents);
-    let is_recreated = layout.partitions < newest.partitions
+    let is_recreated = newest.check_topic_id(layout.id.as_deref()).is_err()
+        || layout.partitions < newest.partitions
         || extents().any(|(partition, extent)| {
             partition < newest.partitions && position(partition) > extent.next
         });
@@ -308,10 +315,12 @@ mod tests {
             base: Version(1),
             rules: Rules::default(),
             partitioner: None,
+            topic_id: None,
         };
         let extents: Vec<_> =
             partitions.iter().map(|&(first, next)| OffsetRange { first, next }).collect();
-        let layout = TopicLayout { partitions: i32::try_from(extents.len()).unwrap(), extents };
+        let partitions = i32::try_from(extents.len()).unwrap();
+        let layout = TopicLayout { id: None, partitions, extents };
         let read = read.iter().copied().collect();
         let offsets = start_offsets(&newest, &layout, &read).map_err(|error| error.to_string())?;
         Ok(offsets.into_values().collect())

@@ -190,6 +190,7 @@ impl RebuildJob<'_> {
             base: Version(base),
             rules: self.rules.clone(),
             partitioner,
+            topic_id: old.topic_id.clone(),
         };
         store.add_epoch(&first).await?;
         let [epoch] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {

@@ -194,6 +194,7 @@ mod tests {
             base: Version(1),
             rules,
             partitioner: None,
+            topic_id: None,
         };
         assert!(writer.add_epoch(&epoch).await.unwrap());
         let log = first_log(&request, &store).await;

@@ -9,6 +9,7 @@ use super::verify::compare::LogEnds;
 use super::{InvalidRequest, Notify, PreconditionFailed};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
+use crate::kafka::consumer::check_topic_id;
 use crate::kafka::group::Group;
 use crate::kafka::journal::OutputTopics;
 use crate::kafka::letter_limit::Limit;
@@ -96,6 +97,7 @@ impl TopicLog {
         let brokers = access.brokers.clone();
         let topics = Arc::new(Topics::new(&brokers)?);
         let layout = preflight::inspect(&topics, &newest.topic).await?;
+        check_topic_id(newest, layout.id.as_deref())?;
         newest.check_partition_count(layout.partitions).map_err(|mismatch| {
             PreconditionFailed(format!(
                 "topic `{}` {mismatch}: stop all instances at lag 0, then: tstar epoch new",

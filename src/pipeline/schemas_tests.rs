@@ -59,6 +59,7 @@ async fn the_first_answer_stands_whatever_a_registry_answers_later() {
         base: crate::model::scalar::Version(0),
         rules: Rules { decode: crate::model::schema::Encoding::Avro, ..Rules::default() },
         partitioner: None,
+        topic_id: None,
     });
     let all = known_schemas(&*store, &epochs).await.unwrap();
     let expected = [

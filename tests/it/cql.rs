@@ -228,7 +228,8 @@ fn epoch(epoch: i32, topic: &str) -> Epoch {
     let rules = Rules { max_gap_ms: 60_000, ..Rules::default() };
     let start_offsets = [(0, 5), (1, 0)].into();
     let (topic, partitioner) = (topic.into(), Some(Partitioner::Murmur2));
-    Epoch { epoch, topic, partitions: 2, start_offsets, base: Version(1000), rules, partitioner }
+    let (base, topic_id) = (Version(1000), Some("cP6H8KMbQKSiZNYvyGNPFA".into()));
+    Epoch { epoch, topic, partitions: 2, start_offsets, base, rules, partitioner, topic_id }
 }
 
 #[test]

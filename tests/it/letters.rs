@@ -238,6 +238,7 @@ fn what_makes_no_sense_says_so() {
         base: Version(1),
         rules: Rules::default(),
         partitioner: None,
+        topic_id: None,
     };
     let store = site.keyspace.store();
     assert!(site.keyspace.runtime.block_on(store.add_epoch(&epoch)).unwrap());

@@ -407,6 +407,7 @@ fn log(partition: i32) -> Log {
         base: Version(0),
         rules: rules(),
         partitioner: Some(Partitioner::None),
+        topic_id: None,
     };
     Log { partition, versions: Versions::of_partition(&[epoch], partition) }
 }

@@ -24,7 +24,8 @@ const NOON: DeviceTime = DeviceTime(1_795_176_000_000);
 
 /// Undoes formats 10 and 9.
 const NO_VIEWS: &str = "DROP TABLE trip_tags; DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;
-     DROP VIEW trip; DROP VIEW trip_absorbed; DROP TABLE trip_rows; DROP TABLE absorbed_rows;";
+     DROP VIEW trip; DROP VIEW trip_absorbed; DROP TABLE trip_rows; DROP TABLE absorbed_rows;
+     ALTER TABLE epochs DROP COLUMN topic_id;";
 
 fn trip(device_id: &str) -> TripRow {
     let sample = Sample::new(NOON, (1, 2), [Reading::ABSENT; READINGS]);

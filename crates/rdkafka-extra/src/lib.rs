@@ -8,11 +8,13 @@
 //! - [`Logins`] changes the credentials of clients while they are used. rdkafka asks for OAuth
 //!   tokens when a client is polled, which clients for metadata and administration are not, and
 //!   cannot change a password.
+//! - [`topic_id`] asks for the id of a topic.
 //!
 //! It is the only place with unsafe code, so that the program itself can forbid it.
 
 mod logins;
 mod records;
+mod topics;
 
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
@@ -24,6 +26,7 @@ use rdkafka::types::RDKafkaErrorCode;
 
 pub use self::logins::{Credentials, HasClient, LoggedIn, Logins, NotAccepted};
 pub use self::records::{QueuedHeaders, QueuedMessage, RecordConsumer, SharedQueue};
+pub use self::topics::topic_id;
 
 /// The queue of a partition, detached from the consumer's own queue for as long as this value
 /// lives.

@@ -122,6 +122,12 @@ pub trait GroupClient {
     /// The brokers refuse, or do not answer in time.
     fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>>;
 
+    /// The id of the topic; `None` if the brokers give none.
+    ///
+    /// # Errors
+    /// The brokers refuse, or do not answer in time.
+    fn topic_id(&self) -> KafkaResult<Option<String>>;
+
     /// The offsets that a partition has.
     ///
     /// # Errors
@@ -287,6 +293,10 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
             self.fetch_metadata(Some(topic(self)), REQUEST_TIMEOUT).ok();
         }
         found.map(|(first, next)| OffsetRange { first, next })
+    }
+
+    fn topic_id(&self) -> KafkaResult<Option<String>> {
+        rdkafka_extra::topic_id(self, topic(self), REQUEST_TIMEOUT)
     }
 
     fn offset_at(&self, partition: i32, extent: OffsetRange, time_ms: i64) -> KafkaResult<i64> {

@@ -25,6 +25,10 @@ pub(super) fn resolve(
 ) -> Result<Vec<(i32, i64)>, KafkaError> {
     let deadline = Instant::now() + TOTAL_TIMEOUT;
     let sleep = |delay| client.sleep(delay);
+    if config.epoch.topic_id.is_some() {
+        let id = config.brokers.retry_with(sleep, deadline, || client.topic_id())?;
+        check_topic_id(&config.epoch, id.as_deref())?;
+    }
     let committed = config.brokers.retry_with(sleep, deadline, || client.committed(partitions))?;
     let (mut starts, mut chosen) = (Vec::with_capacity(partitions.len()), Vec::new());
     for &partition in partitions {
@@ -100,6 +104,17 @@ pub enum ResumePoint {
     },
 }
 
+/// Checks that the topic was not recreated, by the id that it has now.
+///
+/// # Errors
+/// It has another id than in the epoch.
+pub fn check_topic_id(epoch: &Epoch, found: Option<&str>) -> Result<(), KafkaError> {
+    epoch.check_topic_id(found).map_err(|recreated| KafkaError::TopicMismatch {
+        topic: epoch.topic.clone(),
+        problem: format!("{recreated}; stop all instances, then: tstar epoch new"),
+    })
+}
+
 /// Decides where a partition resumes, from its committed offset and the offsets that it has.
 ///
 /// # Errors
@@ -172,6 +187,7 @@ mod tests {
             base: Version(1),
             rules: Rules::default(),
             partitioner: None,
+            topic_id: None,
         };
         let extent = OffsetRange { first, next };
         resume_point(&epoch, from, partition, committed_offset, extent)

@@ -49,7 +49,10 @@ async fn try_check(
 }
 
 fn check_epoch(newest: &Epoch, layout: &TopicLayout) -> CheckResult {
-    match newest.check_partition_count(layout.partitions) {
+    let same_topic = newest.check_topic_id(layout.id.as_deref()).map_err(|it| it.to_string());
+    let same_count =
+        || newest.check_partition_count(layout.partitions).map_err(|it| it.to_string());
+    match same_topic.and_then(|()| same_count()) {
         Ok(()) => CheckResult::ok("epoch", format!("{} of topic `{}`", newest.epoch, newest.topic)),
         Err(mismatch) => CheckResult::fail(
             "epoch",

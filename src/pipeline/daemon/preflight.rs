@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{DaemonError, DaemonEvent, OnEvent};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
-use crate::kafka::consumer::{ConsumerEvent, ResumePoint, resume_point};
+use crate::kafka::consumer::{ConsumerEvent, ResumePoint, check_topic_id, resume_point};
 use crate::kafka::partitioning;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
 use crate::model::control::ControlKeys;
@@ -32,6 +32,8 @@ const CREATION_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Layout of a topic that is suitable as a log.
 pub struct TopicLayout {
+    /// Id of the topic; `None` if the brokers give none.
+    pub id: Option<String>,
     /// Number of partitions.
     pub partitions: i32,
     /// Offset range of each partition.
@@ -45,9 +47,10 @@ pub struct TopicLayout {
 pub async fn inspect(topics: &Arc<Topics>, topic: &str) -> Result<TopicLayout, DaemonError> {
     let partitions = query_brokers(topics, topic, |topics, topic| topics.needed(topic)).await?;
     topics.check_retention(topic).await?;
+    let id = query_brokers(topics, topic, |topics, topic| topics.id(topic)).await?;
     let extents =
         query_brokers(topics, topic, move |topics, topic| topics.extents(topic, partitions));
-    Ok(TopicLayout { partitions, extents: extents.await? })
+    Ok(TopicLayout { id, partitions, extents: extents.await? })
 }
 
 /// Runs a blocking broker request on a blocking thread.
@@ -227,6 +230,7 @@ async fn first_epoch(
         base: Version(request.now_us),
         rules,
         partitioner: Some(partitioner),
+        topic_id: layout.id.clone(),
     })
 }
 
@@ -290,6 +294,7 @@ fn check_layout(
     request: &EpochRequest<'_>,
 ) -> Result<(), DaemonError> {
     check_origin(epoch, request.topic, request.rules, request.location)?;
+    check_topic_id(epoch, layout.id.as_deref())?;
     if let Err(mismatch) = epoch.check_partition_count(layout.partitions) {
         let problem = format!(
             "{mismatch}: devices moved between partitions; stop all instances at lag 0, then: \
@@ -345,6 +350,7 @@ pub fn next_epoch(
         base: Version(now_us),
         rules: rules.clone(),
         partitioner: Some(partitioner),
+        topic_id: layout.id.clone(),
     })
 }
 

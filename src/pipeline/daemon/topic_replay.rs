@@ -169,10 +169,14 @@ pub fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
     (0..newest.partitions).map(start).collect()
 }
 
-/// Index of the first epoch of the current topic. An epoch with fewer partitions than the previous
-/// one, or with a lower start offset, was created for a recreated topic.
+/// Index of the first epoch of the current topic. An epoch with another topic id than the previous
+/// one was created for a recreated topic; where the ids are unknown, one with fewer partitions, or
+/// with a lower start offset.
 fn first_of_topic(epochs: &[Epoch]) -> usize {
     let is_recreated = |pair: &[Epoch]| {
+        if pair[0].topic_id.is_some() && pair[1].topic_id.is_some() {
+            return pair[0].topic_id != pair[1].topic_id;
+        }
         pair[1].partitions < pair[0].partitions
             || pair[0].start_offsets.iter().any(|(partition, start)| {
                 pair[1].start_offsets.get(partition).is_some_and(|next| next < start)
@@ -190,7 +194,8 @@ pub fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
         let is_empty = |(partition, start): (&i32, &i64)| {
             pair[1].start_offsets.get(partition).is_none_or(|next| next <= start)
         };
-        pair[0].start_offsets.iter().all(is_empty)
+        let is_same = pair[0].topic_id.is_some() && pair[0].topic_id == pair[1].topic_id;
+        !is_same && pair[0].start_offsets.iter().all(is_empty)
     };
     let found = epochs.windows(2).rfind(has_empty_predecessor).map(|pair| pair[1].epoch);
     found.or_else(|| (first > 0).then(|| epochs[first].epoch))
@@ -243,6 +248,7 @@ mod tests {
             base: Version(base),
             rules,
             partitioner: None,
+            topic_id: None,
         }
     }
 
@@ -260,6 +266,20 @@ mod tests {
         let epochs = [epoch(1, 2, &[(0, 50), (1, 9)]), epoch(2, 2, &[(0, 0), (1, 0)])];
         assert_eq!((first_offsets(&epochs), recreated_in(&epochs)), (vec![0, 0], Some(2)));
         assert_eq!(by_epoch(&epochs, &[0..60, 0..3]), [(1, vec![0..60, 0..3])]);
+    }
+
+    #[test]
+    fn the_id_of_a_topic_decides_whether_it_was_recreated() {
+        let with_id = |id: &str, epoch: Epoch| Epoch { topic_id: Some(id.into()), ..epoch };
+        // Read before anything was in it, with more records than the former one by now.
+        let (first, second) = (epoch(1, 1, &[(0, 5)]), epoch(2, 1, &[(0, 7)]));
+        let recreated = [with_id("a", first.clone()), with_id("b", second.clone())];
+        assert_eq!((first_offsets(&recreated), recreated_in(&recreated)), (vec![7], Some(2)));
+        let second = epoch(2, 1, &[(0, 5)]);
+        let same = [with_id("a", first.clone()), with_id("a", second.clone())];
+        assert_eq!((first_offsets(&same), recreated_in(&same)), (vec![5], None));
+        let unknown = [first, with_id("a", second)];
+        assert_eq!(recreated_in(&unknown), Some(2), "it may have been");
     }
 
     #[test]

@@ -21,8 +21,9 @@ const FILES: [&str; 3] = [
 ];
 
 /// Columns that earlier versions did not create: table, column and type.
-const ADDED_COLUMNS: [(&str, &str, &str); 4] = [
+const ADDED_COLUMNS: [(&str, &str, &str); 5] = [
     ("epochs", "partitioner", "text"),
+    ("epochs", "topic_id", "text"),
     ("forgets", "claims", "map<int, int> static"),
     ("trips", "jumps", "int"),
     ("trips", "jump_s", "double"),

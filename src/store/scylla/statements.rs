@@ -65,10 +65,11 @@ const ENDS_OF_DAY: &str =
      WHERE device_id = ? AND bucket = ? ORDER BY end_time DESC, start_time DESC LIMIT ?";
 
 const ADD_EPOCH: &str = "INSERT INTO epochs
-     (log, epoch, topic, partitions, start_offsets, base, rules, partitioner)
-     VALUES ('log', ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
+     (log, epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id)
+     VALUES ('log', ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
 
-const EPOCHS: &str = "SELECT epoch, topic, partitions, start_offsets, base, rules, partitioner
+const EPOCHS: &str =
+    "SELECT epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id
      FROM epochs WHERE log = 'log' ORDER BY epoch ASC";
 
 const ADD_CONTROL_KEY: &str = "INSERT INTO control_keys (log, name, fingerprint)

@@ -17,7 +17,7 @@ use crate::store::files::{self, with_suffix};
 const APPLICATION_ID: i64 = 0x7473_7472;
 
 /// The statements that migrate each format to the next.
-pub const FORMATS: [&str; 10] = [
+pub const FORMATS: [&str; 11] = [
     include_str!("../../../schema/trips.sql"),
     include_str!("../../../schema/journal.sql"),
     include_str!("../../../schema/parts.sql"),
@@ -28,6 +28,7 @@ pub const FORMATS: [&str; 10] = [
     include_str!("../../../schema/schemas.sql"),
     include_str!("../../../schema/views.sql"),
     include_str!("../../../schema/tags.sql"),
+    include_str!("../../../schema/topic_id.sql"),
 ];
 
 /// The newest format, from 1.

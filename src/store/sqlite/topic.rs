@@ -89,6 +89,7 @@ fn read_epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         partitioner: Partitioner::from_column(row.get("partitioner")?).map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
         })?,
+        topic_id: row.get("topic_id")?,
     })
 }
 
@@ -104,8 +105,8 @@ impl EpochStore for SqliteStore {
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
         let insert = "INSERT OR IGNORE INTO epochs
-             (epoch, topic, partitions, start_offsets, base, rules, partitioner)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+             (epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let start_offsets = serde_json::to_string(&epoch.start_offsets).expect("a map of numbers");
         let added = self.connection().execute(
             insert,
@@ -116,7 +117,8 @@ impl EpochStore for SqliteStore {
                 start_offsets,
                 epoch.base,
                 epoch.rules.to_json(),
-                epoch.partitioner.map(Partitioner::name)
+                epoch.partitioner.map(Partitioner::name),
+                epoch.topic_id
             ],
         );
         added.map(|rows| rows == 1).map_err(failed(&self.location, "adding an epoch"))

@@ -47,6 +47,7 @@ fn member<'scope>(
             base: Version(1),
             rules: Rules::default(),
             partitioner: None,
+            topic_id: None,
         },
         revoke_timeout: short,
         drain_timeout: short,

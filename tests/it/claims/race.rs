@@ -37,6 +37,7 @@ fn epoch() -> Epoch {
         base: Version(1_000_000),
         rules: Rules::default(),
         partitioner: Some(Partitioner::None),
+        topic_id: None,
     }
 }
 

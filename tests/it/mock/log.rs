@@ -55,6 +55,7 @@ pub fn epoch() -> Epoch {
             ..Rules::default()
         },
         partitioner: Some(Partitioner::None),
+        topic_id: None,
     }
 }
 

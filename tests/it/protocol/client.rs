@@ -263,6 +263,11 @@ impl GroupClient for SimClient {
         })?
     }
 
+    fn topic_id(&self) -> KafkaResult<Option<String>> {
+        // The topic is not recreated.
+        Ok(None)
+    }
+
     fn extent(&self, partition: i32) -> KafkaResult<OffsetRange> {
         self.with(|world, _| {
             if world.fails(30) {

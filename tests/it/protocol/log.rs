@@ -223,6 +223,7 @@ impl Script {
             base: Version((nth as i64 + 1) * 1_000_000),
             rules: rules.clone(),
             partitioner: Some(Partitioner::None),
+            topic_id: None,
         };
         let epochs: Vec<_> = (0..logs[0].starts.len()).map(epoch).collect();
         let script = |(log, partition): (Draft, i32)| {

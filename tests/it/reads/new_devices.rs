@@ -32,6 +32,7 @@ fn log() -> Log {
         base: Version(0),
         rules: Rules::default(),
         partitioner: Some(Partitioner::Murmur2),
+        topic_id: None,
     };
     Log { partition: 0, versions: Versions::of_partition(&[epoch], 0) }
 }

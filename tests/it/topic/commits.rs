@@ -146,6 +146,7 @@ fn config(brokers: &str) -> ConsumerConfig {
             base: Version(1),
             rules: Rules::default(),
             partitioner: None,
+            topic_id: None,
         },
         revoke_timeout: Duration::from_secs(1),
         drain_timeout: LIMIT,

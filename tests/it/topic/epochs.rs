@@ -123,6 +123,33 @@ fn a_topic_that_was_recreated_needs_a_new_epoch() {
 }
 
 #[test]
+fn a_topic_that_was_recreated_is_known_by_its_id() {
+    let Some(topic) = Topic::new(1) else { return };
+    let folder = Folder::new();
+    let flags = topic.flags();
+    let words = format!("run {flags} --store sqlite:t.db --from earliest");
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
+    run_until(&folder, &words, 2);
+    topic.remove();
+    until("the topic to be deleted", || (!topic.exists()).then_some(()));
+    topic.make(1, &[]);
+    // By its offsets it might be the same topic with records that are not read yet.
+    topic.send_lines(minutes("truck-1", &[3, 4, 5, 6]).as_bytes(), "no-device");
+    let verify = format!("verify --brokers {} --store sqlite:t.db", topic.brokers);
+    for words in [&words, &verify] {
+        folder.run(words).ends(78).says(&["was recreated: its id is", "tstar epoch new"]);
+    }
+    folder.run(&format!("epoch new {flags} --store sqlite:t.db")).ends(0);
+    let kept = epochs(&folder);
+    assert_eq!(kept[1]["start_offsets"]["0"], 0);
+    assert_ne!(kept[0]["topic_id"].as_str().unwrap(), kept[1]["topic_id"].as_str().unwrap());
+    run_until(&folder, &words, 6);
+    let trips = folder.trips("t.db");
+    assert_eq!((trips.len(), &trips[0]["samples"]), (1, &6.into()), "{trips:?}");
+    folder.run(&verify).ends(78).says(&["was recreated before epoch 2"]);
+}
+
+#[test]
 fn rules_that_are_not_given_are_those_of_the_epoch() {
     let Some(topic) = Topic::new(1) else { return };
     let folder = Folder::new();
