@@ -66,6 +66,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         rules: Rules::default(),
         partitioner: Some(Partitioner::Murmur2),
         topic_id: None,
+        keeps_positions: true,
     };
     let plan = ConsumerConfig {
         brokers: Brokers::new(&log.brokers, BTreeMap::new())?,

@@ -1,14 +1,15 @@
-//! `backup` and `restore`: copies of a store in a file.
+//! `backup` and `restore`: copies of a store in a file, and of the positions of a keyspace.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::flags::{Context, ServerFlags};
 use super::open;
 use super::print::Printer;
-use crate::ops::backup;
-use crate::store::StoreUrl;
+use crate::model::rules::Rules;
+use crate::ops::{backup, position_backup};
+use crate::store::{Access, StoreUrl};
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -24,11 +25,56 @@ Examples:
 
 Never overwrites a store. Afterwards, `tstar run` reads on from where the copy was.";
 
+const BACKUP_POSITIONS_EXAMPLES: &str = "\
+Examples:
+  tstar backup positions positions.json --store scylla://10.0.0.1/fleet
+
+Run it before the snapshot. What is read meanwhile is read again after `tstar restore positions`.";
+
+const RESTORE_POSITIONS_EXAMPLES: &str = "\
+Examples:
+  tstar restore positions positions.json --store scylla://10.0.0.1/fleet
+
+Run it once the snapshot is restored, before any instance starts. Of each partition, the lower
+position counts: that of the file, or that of the snapshot.";
+
 /// Flags of `backup`.
 #[derive(Debug, Args)]
-#[command(after_help = BACKUP_EXAMPLES)]
+#[command(
+    after_help = BACKUP_EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct BackupArgs {
     /// The copy, which appears, or is replaced, once it is complete and checked
+    #[arg(value_name = "FILE", required = true)]
+    pub file: Option<PathBuf>,
+    #[command(subcommand)]
+    pub part: Option<BackupPart>,
+    #[command(flatten)]
+    pub server: ServerFlags,
+}
+
+/// What is copied of a keyspace.
+#[derive(Debug, Subcommand)]
+pub enum BackupPart {
+    /// Copy the positions of a keyspace, before a snapshot of it is taken
+    #[command(after_help = BACKUP_POSITIONS_EXAMPLES)]
+    Positions(PositionsArgs),
+}
+
+/// What is put back into a keyspace.
+#[derive(Debug, Subcommand)]
+pub enum RestorePart {
+    /// Put the positions of a keyspace back, after a snapshot of it was restored
+    #[command(after_help = RESTORE_POSITIONS_EXAMPLES)]
+    Positions(PositionsArgs),
+}
+
+/// Flags of `backup positions` and `restore positions`.
+#[derive(Debug, Args)]
+pub struct PositionsArgs {
+    /// The positions, as JSON
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -37,11 +83,17 @@ pub struct BackupArgs {
 
 /// Flags of `restore`.
 #[derive(Debug, Args)]
-#[command(after_help = RESTORE_EXAMPLES)]
+#[command(
+    after_help = RESTORE_EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct RestoreArgs {
     /// A copy that `tstar backup` made
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    #[arg(value_name = "FILE", required = true)]
+    pub file: Option<PathBuf>,
+    #[command(subcommand)]
+    pub part: Option<RestorePart>,
     /// Only check the copy
     #[arg(long)]
     pub check: bool,
@@ -58,9 +110,16 @@ pub async fn back_up(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
+    if let Some(BackupPart::Positions(args)) = &args.part {
+        let settings = context.settings(&[&args.server.0])?.0;
+        position_backup::check(&StoreUrl::parse(&settings.store)?)?;
+        let store = open::reader(&settings, context).await?;
+        return printer.json(&position_backup::back_up(&store, &args.file).await?);
+    }
+    let file = args.file.as_ref().expect("clap requires it");
     let settings = context.settings(&[&args.server.0])?.0;
     let store = open::reader(&settings, context).await?;
-    let report = backup::back_up(&store, &StoreUrl::parse(&settings.store)?, &args.file).await?;
+    let report = backup::back_up(&store, &StoreUrl::parse(&settings.store)?, file).await?;
     printer.json(&report)
 }
 
@@ -70,8 +129,16 @@ pub async fn restore(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
+    if let Some(RestorePart::Positions(args)) = &args.part {
+        let settings = context.settings(&[&args.server.0])?.0;
+        position_backup::check(&StoreUrl::parse(&settings.store)?)?;
+        let rules = Rules::default();
+        let store = open::open(&settings, context, Access::WriteTopic(&rules)).await?;
+        return printer.json(&position_backup::restore(&store, &args.file).await?);
+    }
+    let file = args.file.as_ref().expect("clap requires it");
     let settings = context.settings(&[&args.server.0])?.0;
-    let (file, sha256) = (&args.file, args.sha256.as_deref());
+    let sha256 = args.sha256.as_deref();
     let report = match args.check {
         true => backup::check(file, sha256).await?,
         false => backup::restore(file, sha256, &StoreUrl::parse(&settings.store)?).await?,

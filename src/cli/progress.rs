@@ -111,14 +111,16 @@ fn log_event(event: &DaemonEvent) {
         }
         DaemonEvent::Consumer(
             ConsumerEvent::Assigned { partition, .. }
-            | ConsumerEvent::Revoked { partition, late: false, .. },
+            | ConsumerEvent::Revoked { partition, late: false, .. }
+            | ConsumerEvent::CaughtUp { partition },
         ) => {
             tracing::info!(partition, "{event}");
         }
         DaemonEvent::Consumer(
             ConsumerEvent::Revoked { partition, .. }
             | ConsumerEvent::Lost { partition }
-            | ConsumerEvent::Expired { partition, .. },
+            | ConsumerEvent::Expired { partition, .. }
+            | ConsumerEvent::Behind { partition, .. },
         ) => tracing::warn!(partition, "{event}"),
         _ => tracing::warn!("{event}"),
     }

@@ -70,8 +70,8 @@ pub struct Readiness(Arc<Mutex<Condition>>);
 #[derive(Debug)]
 struct Condition {
     reading: Reading,
-    /// Reasons of the assigned partitions that have stopped.
-    stopped: BTreeMap<i32, String>,
+    /// Reasons of the assigned partitions that have stopped, or are read again.
+    partitions: BTreeMap<i32, String>,
 }
 
 /// Whether the log is read.
@@ -90,7 +90,7 @@ impl Readiness {
     #[must_use]
     pub fn not_yet(reason: &str) -> Self {
         let reading = Reading::NotYet(reason.to_owned());
-        Self(Arc::new(Mutex::new(Condition { reading, stopped: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(Condition { reading, partitions: BTreeMap::new() })))
     }
 
     /// Updates the condition by an event of the daemon.
@@ -99,16 +99,21 @@ impl Readiness {
             DaemonEvent::Waiting(reason) => self.set_unmet(reason),
             DaemonEvent::Consumer(ConsumerEvent::Assigned { partition, .. }) => {
                 let mut condition = self.condition();
-                condition.stopped.remove(partition);
+                condition.partitions.remove(partition);
                 condition.reading = Reading::Yes;
             }
-            DaemonEvent::Consumer(ConsumerEvent::Stopped { partition, .. }) => {
-                self.condition().stopped.insert(*partition, event.to_string());
+            // Erased trips are back until the log was read to where it was.
+            DaemonEvent::Consumer(
+                ConsumerEvent::Stopped { partition, .. } | ConsumerEvent::Behind { partition, .. },
+            ) => {
+                self.condition().partitions.insert(*partition, event.to_string());
             }
             DaemonEvent::Consumer(
-                ConsumerEvent::Revoked { partition, .. } | ConsumerEvent::Lost { partition },
+                ConsumerEvent::Revoked { partition, .. }
+                | ConsumerEvent::Lost { partition }
+                | ConsumerEvent::CaughtUp { partition },
             ) => {
-                self.condition().stopped.remove(partition);
+                self.condition().partitions.remove(partition);
             }
             DaemonEvent::Consumer(_) => (),
         }
@@ -131,8 +136,8 @@ impl Readiness {
     #[must_use]
     pub fn unmet_reason(&self) -> Option<String> {
         let condition = self.condition();
-        if !condition.stopped.is_empty() {
-            let problems: Vec<_> = condition.stopped.values().map(String::as_str).collect();
+        if !condition.partitions.is_empty() {
+            let problems: Vec<_> = condition.partitions.values().map(String::as_str).collect();
             return Some(problems.join("; "));
         }
         match &condition.reading {

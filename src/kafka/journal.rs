@@ -9,6 +9,7 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
 use super::feed_record::{Subject, feed_record};
+use super::kept_position::KeptPosition;
 use super::letter_limit::Limit;
 use super::partition_handle::PartitionHandle;
 use super::producer::{ConfiguredProducer, Producer, ProducerClient, ProducerRecord, size};
@@ -16,9 +17,11 @@ use super::table::{TableTopic, TableWriter};
 use super::topic::Topics;
 use super::{KafkaError, letter_limit};
 use crate::identity::token_of_device;
+use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
 use crate::store::{
-    Change, DeadLetter, Flush, Forget, Journal, Order, Position, StoreError, TripStore,
+    Change, DeadLetter, Flush, Forget, Journal, Order, Position, PositionStore, StoreError,
+    TripStore,
 };
 use crate::views::{ViewError, event, text_id};
 
@@ -55,20 +58,28 @@ pub struct KafkaJournal<T, C: ProducerClient = ConfiguredProducer> {
     outputs: Arc<OutputTopics<C>>,
     handle: Arc<PartitionHandle>,
     table: TableWriter<C>,
+    position: Option<KeptPosition>,
 }
 
 impl<T, C: ProducerClient> KafkaJournal<T, C> {
-    /// The journal of an assigned partition.
+    /// The journal of an assigned partition. It keeps the position with the rows, in the epoch
+    /// given; `None` if some records are read again into rows that have others.
     #[must_use]
-    pub fn new(trips: T, outputs: Arc<OutputTopics<C>>, handle: Arc<PartitionHandle>) -> Self {
+    pub fn new(
+        trips: T,
+        outputs: Arc<OutputTopics<C>>,
+        handle: Arc<PartitionHandle>,
+        epoch: Option<Arc<Epoch>>,
+    ) -> Self {
         let table = TableWriter::new(Arc::clone(&handle));
-        Self { trips, outputs, handle, table }
+        let position = epoch.map(|epoch| KeptPosition::new(epoch, Arc::clone(&handle)));
+        Self { trips, outputs, handle, table, position }
     }
 }
 
 impl<T, C> Journal for KafkaJournal<T, C>
 where
-    T: Deref<Target: TripStore> + Send + Sync,
+    T: Deref<Target: TripStore + PositionStore + Sized> + Send + Sync,
     C: ProducerClient,
 {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
@@ -84,6 +95,9 @@ where
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
         self.stage(flush).await?;
+        if let Some(position) = &self.position {
+            position.advance(&*self.trips, flush.position.delivered).await?;
+        }
         self.handle.acknowledge(flush.position.delivered);
         Ok(())
     }
@@ -91,6 +105,9 @@ where
     async fn position(&self) -> Result<Position, StoreError> {
         if let Some(table) = &self.outputs.table {
             self.table.begin(table, &self.outputs.producer).await?;
+        }
+        if let Some(position) = &self.position {
+            position.begin(&*self.trips).await?;
         }
         Ok(Position { delivered: self.handle.acknowledged() })
     }

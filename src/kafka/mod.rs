@@ -37,6 +37,7 @@ pub mod first_records;
 pub mod group;
 pub mod headers;
 pub mod journal;
+mod kept_position;
 #[cfg(test)]
 mod letter_fixture;
 pub mod letter_limit;

@@ -4,7 +4,7 @@
 //! is durable, and when it has exited. Neither waits for the other, except that the polling thread
 //! waits, with a time limit, for the workers of revoked partitions.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -12,6 +12,15 @@ use tokio::sync::watch;
 
 use crate::model::scalar::Offset;
 use crate::telemetry::Progress;
+
+/// Why a worker asks for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// Another instance fenced its writes, although this one holds the partition.
+    Fenced,
+    /// The rows of the store are those of everything before this offset only: they were restored.
+    Behind(Offset),
+}
 
 /// How a partition worker exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +41,10 @@ pub struct PartitionHandle {
     /// Notified when `ended` is set.
     exited: Condvar,
     cancel: watch::Sender<bool>,
-    /// The worker is to be replaced by a new one.
-    restarts: AtomicBool,
+    /// Why the worker is to be replaced by a new one.
+    restart: Mutex<Option<Restart>>,
+    /// The partition is read from here on whatever position the store has.
+    is_settled: bool,
     /// Why the worker failed, until it is reported.
     problem: Mutex<Option<String>>,
     /// For metrics and status only; no decision depends on it.
@@ -50,10 +61,23 @@ impl PartitionHandle {
             ended: Mutex::new(None),
             exited: Condvar::new(),
             cancel: watch::Sender::new(false),
-            restarts: AtomicBool::new(false),
+            restart: Mutex::default(),
+            is_settled: false,
             problem: Mutex::default(),
             progress: Arc::new(Progress::new(first_offset)),
         }
+    }
+
+    /// Reads from there on whatever position the store has.
+    #[must_use]
+    pub fn settled(self) -> Self {
+        Self { is_settled: true, ..self }
+    }
+
+    /// Whether the partition is read from its first offset on whatever position the store has.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     /// Partition number, from 0.
@@ -85,15 +109,15 @@ impl PartitionHandle {
         *self.problem() = Some(problem);
     }
 
-    /// Asks for a new worker, which reads on from what is acknowledged; this one does nothing more.
-    pub fn restart(&self) {
-        self.restarts.store(true, Ordering::Release);
+    /// Asks for a new worker; this one does nothing more.
+    pub fn restart(&self, why: Restart) {
+        *self.to_restart_lock() = Some(why);
     }
 
-    /// Whether the worker has asked for a new one.
+    /// Why the worker has asked for a new one, if it has.
     #[must_use]
-    pub fn is_to_restart(&self) -> bool {
-        self.restarts.load(Ordering::Acquire)
+    pub fn to_restart(&self) -> Option<Restart> {
+        *self.to_restart_lock()
     }
 
     /// Takes the reason why the worker failed; `None` once it was taken.
@@ -138,6 +162,10 @@ impl PartitionHandle {
             // The sender was dropped, so that nothing can cancel the worker.
             std::future::pending::<()>().await;
         }
+    }
+
+    fn to_restart_lock(&self) -> MutexGuard<'_, Option<Restart>> {
+        self.restart.lock().expect("no holder of the lock panics")
     }
 
     fn problem(&self) -> MutexGuard<'_, Option<String>> {

@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 
 use super::KafkaError;
 use super::client::Brokers;
-use super::partition_handle::PartitionHandle;
+use super::partition_handle::{PartitionHandle, Restart};
 use super::producer::{Producer, ProducerClient, ProducerRecord, size};
 use super::topic_names::table_transactional_id;
 use super::transactions::{Patience, TransactionRecord, Transactions};
@@ -189,7 +189,7 @@ impl<C: ProducerClient> TableWriter<C> {
         // Another instance has the partition, and this one is about to learn it. Or that one is a
         // former owner that has not learnt it.
         if tokio::time::timeout(FENCED_DELAY, self.handle.cancelled()).await.is_err() {
-            self.handle.restart();
+            self.handle.restart(Restart::Fenced);
         }
         std::future::pending().await
     }
@@ -249,6 +249,7 @@ mod tests {
             rules: Rules::default(),
             partitioner: Some(partitioner),
             topic_id: None,
+            keeps_positions: false,
         };
         let (name, division) = ("samples.trips.table".into(), epoch.division());
         TableTopic { name, partitions: 4, format: TableFormat::Json, division, max_bytes: 10_000 }

@@ -111,8 +111,8 @@ impl Topics {
         })
     }
 
-    /// The id of a topic, which distinguishes it from others of its name; `None` if the brokers give
-    /// none.
+    /// The id of a topic, which distinguishes it from others of its name; `None` if the brokers
+    /// give none.
     ///
     /// # Errors
     /// No broker responds.

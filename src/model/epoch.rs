@@ -36,6 +36,10 @@ pub struct Epoch {
     /// epoch, or the brokers give topics no ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic_id: Option<String>,
+    /// Whether positions are kept with the rows since the epoch began: a partition without one was
+    /// not read.
+    #[serde(default)]
+    pub keeps_positions: bool,
 }
 
 /// A topic has the name of an epoch's, but is another one: it was deleted and created again.
@@ -74,6 +78,14 @@ pub fn with_other_partition_count(epochs: &[Epoch], count: i32) -> Option<&Epoch
 }
 
 impl Epoch {
+    /// How far a partition was read, by the position that is kept of it with the rows; `None` if
+    /// that is unknown.
+    #[must_use]
+    pub fn position(&self, partition: i32, kept: Option<i64>) -> Option<Offset> {
+        let start = || self.start_offsets.get(&partition).copied().unwrap_or(0);
+        kept.or_else(|| self.keeps_positions.then(start)).map(Offset)
+    }
+
     /// Checks the number of partitions that the topic has now, `None` if it does not exist.
     ///
     /// # Errors
@@ -250,6 +262,7 @@ mod tests {
             rules,
             partitioner: None,
             topic_id: None,
+            keeps_positions: false,
         }
     }
 

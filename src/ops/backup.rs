@@ -53,7 +53,7 @@ pub enum ReadPosition {
 async fn position(store: &SqliteStore) -> anyhow::Result<ReadPosition> {
     if let Some(newest) = store.epochs().await?.pop() {
         let (topic, epoch) = (newest.topic, newest.epoch);
-        return Ok(ReadPosition::Topic { topic, epoch, next_offsets: store.positions()? });
+        return Ok(ReadPosition::Topic { topic, epoch, next_offsets: store.all_positions()? });
     }
     Ok(ReadPosition::Files { records: store.position().await?.delivered.get() })
 }

@@ -170,7 +170,7 @@ pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::R
     if store.embedded().is_none() {
         require_no_members(&group, &log.group)?;
     }
-    let next = next_epoch(request, &newest, &layout, &store, &log)?;
+    let next = next_epoch(request, &newest, &layout, &store, &log).await?;
     if store.embedded().is_none() {
         fence_table_writers(&log.brokers, &topics, &newest)?;
     }
@@ -201,14 +201,14 @@ fn fence_table_writers(brokers: &Brokers, topics: &Topics, newest: &Epoch) -> an
 }
 
 /// The epoch that follows `newest`.
-fn next_epoch(
+async fn next_epoch(
     request: &NewEpochRequest,
     newest: &Epoch,
     layout: &TopicLayout,
     store: &AnyStore,
     log: &LogAccess,
 ) -> anyhow::Result<Epoch> {
-    let positions = committed_offsets(store, log, newest)?;
+    let positions = committed_offsets(store, log, newest).await?;
     let is_same_topic = newest.check_topic_id(layout.id.as_deref()).is_ok();
     let positions = match is_same_topic {
         true => skip_markers(&log.brokers, newest, layout, positions)?,
@@ -316,6 +316,7 @@ mod tests {
             rules: Rules::default(),
             partitioner: None,
             topic_id: None,
+            keeps_positions: false,
         };
         let extents: Vec<_> =
             partitions.iter().map(|&(first, next)| OffsetRange { first, next }).collect();

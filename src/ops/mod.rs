@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod log_source;
 pub mod lookup;
 mod outcome;
+pub mod position_backup;
 pub mod rebuild;
 pub mod replay;
 pub mod run;

@@ -28,6 +28,7 @@ use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{RegistryAccess, find_schema, known_schemas};
 use crate::registry::Registry;
 use crate::source::{Batch, Control, MAX_SCHEMAS};
+use crate::store::positions;
 use crate::store::schemas::keep_schema;
 use crate::store::{
     Access, AnyStore, EmbeddedStore, EpochStore, Forget, Guide, KeyStore, OpenOptions, SchemaStore,
@@ -191,6 +192,7 @@ impl RebuildJob<'_> {
             rules: self.rules.clone(),
             partitioner,
             topic_id: old.topic_id.clone(),
+            keeps_positions: true,
         };
         store.add_epoch(&first).await?;
         let [epoch] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
@@ -277,9 +279,11 @@ impl RebuildJob<'_> {
         let epoch = self.ensure_epoch(&store).await?;
         let outputs = self.log.outputs(false)?;
         let guide = self.guide();
+        let kept = Arc::new(epoch.clone());
         let owners = || {
             let (store, outputs) = (store.for_worker(), Arc::clone(&outputs));
-            let owners = ScyllaStores { owner: move || store.for_worker(), outputs };
+            let epoch = Some(Arc::clone(&kept));
+            let owners = ScyllaStores { owner: move || store.for_worker(), outputs, epoch };
             GuidedOwners { owners, guide: guide.clone() }
         };
         let start = epoch.start_offsets.values().copied().collect();
@@ -288,6 +292,8 @@ impl RebuildJob<'_> {
         let report = replay.run(owners, self.worker_options(), cancel.wait()).await?;
         if !report.stopped {
             let ends = (0..).zip(replay.spans.iter().map(|span| span.end)).collect();
+            // The last record of a span may lie before its end.
+            positions::raise(&store, &kept, &ends).await?;
             group.set(self.log.topic(), &ends)?;
         }
         Ok(report)

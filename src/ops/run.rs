@@ -162,7 +162,8 @@ impl Daemon<'_> {
         let schemas = find_schema(Arc::new(store.for_worker()), self.registry_access());
         let ask = (ask_keys(Arc::new(store.for_worker())), schemas);
         let owner = move || store.for_worker();
-        let stores = ScyllaStores { owner, outputs: Arc::new(outputs) };
+        let epoch = log.epochs.last().cloned().map(Arc::new);
+        let stores = ScyllaStores { owner, outputs: Arc::new(outputs), epoch };
         let assignment = Assignment::Group { from: self.request.from };
         self.read(stores, log, assignment, ask, cancel).await.map(Some)
     }

@@ -195,6 +195,7 @@ mod tests {
             rules,
             partitioner: None,
             topic_id: None,
+            keeps_positions: false,
         };
         assert!(writer.add_epoch(&epoch).await.unwrap());
         let log = first_log(&request, &store).await;

@@ -19,13 +19,13 @@ use crate::kafka::topic_names::feed_topic;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::rules_request::RulesRequest;
-use crate::model::scalar::Version;
+use crate::model::scalar::{Offset, Version};
 use crate::pipeline::daemon::preflight;
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
 use crate::pipeline::schemas::{KnownSchemas, find_none, known_schemas};
-use crate::store::{AnyStore, EpochStore, KeyStore, StoreError};
+use crate::store::{AnyStore, EpochStore, KeyStore, PositionStore, StoreError};
 
 /// How to reach the log of a store.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ impl TopicLog {
                 newest.topic
             ))
         })?;
-        let committed = committed_offsets(store, access, newest)?;
+        let committed = committed_offsets(store, access, newest).await?;
         let first = first_offsets(&epochs);
         let stored: Vec<i64> = (0..)
             .zip(&first)
@@ -309,20 +309,22 @@ pub async fn topic_of(
 ///
 /// # Errors
 /// The store or the group cannot be read.
-pub fn committed_offsets(
+pub async fn committed_offsets(
     store: &AnyStore,
     access: &LogAccess,
     newest: &Epoch,
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
-    match store.embedded() {
-        Some(store) => {
-            let position =
-                |partition| anyhow::Ok(store.position_of(partition)?.map(|at| (partition, at)));
-            (0..newest.partitions).filter_map(|partition| position(partition).transpose()).collect()
-        }
-        None => {
-            let group = Group::new(&access.brokers, &access.group)?;
-            Ok(group.committed(&newest.topic, newest.partitions)?)
-        }
+    let mut kept = store.positions(newest.epoch).await?.next_offsets;
+    kept.retain(|partition, _| *partition < newest.partitions);
+    if store.embedded().is_some() {
+        return Ok(kept);
     }
+    let group = Group::new(&access.brokers, &access.group)?;
+    let mut offsets = group.committed(&newest.topic, newest.partitions)?;
+    for (partition, offset) in &mut offsets {
+        // Rows that were restored may be behind what the group has committed.
+        let position = newest.position(*partition, kept.get(partition).copied());
+        *offset = position.map_or(*offset, |Offset(position)| position.min(*offset));
+    }
+    Ok(offsets)
 }

@@ -60,6 +60,7 @@ async fn the_first_answer_stands_whatever_a_registry_answers_later() {
         rules: Rules { decode: crate::model::schema::Encoding::Avro, ..Rules::default() },
         partitioner: None,
         topic_id: None,
+        keeps_positions: false,
     });
     let all = known_schemas(&*store, &epochs).await.unwrap();
     let expected = [

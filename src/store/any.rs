@@ -14,11 +14,14 @@ use super::schemas::{KeptSchema, SchemaStore};
 use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
 use super::url::{Address, StoreUrl};
-use super::{EpochStore, KeyStore, StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore};
+use super::{
+    EpochStore, KeptPositions, KeyStore, PositionStore, StoreError, TagStore, TripEnd, TripEnds,
+    TripRow, TripStore,
+};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
-use crate::model::scalar::Day;
+use crate::model::scalar::{Day, Offset};
 use crate::model::schema::{SchemaId, SchemaVerdict};
 
 /// A store without a server that is also its own journal: it has tables for positions, dead
@@ -311,6 +314,21 @@ impl EpochStore for AnyStore {
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
         either!(self, add_epoch(epoch))
+    }
+}
+
+impl PositionStore for AnyStore {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        either!(self, positions(epoch))
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        next: (i32, Offset),
+    ) -> Result<(), StoreError> {
+        either!(self, keep_position(epoch, generation, next))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::TripStore;
+use super::{KeptPositions, PositionStore, StoreError, TripStore};
+use crate::model::epoch::Epoch;
+use crate::model::scalar::Offset;
 
 /// Implements methods of [`TripStore`](crate::store::TripStore) by forwarding. Calls the macro
 /// `$via` with `self`, the metric label of the operation and the call; `$via` picks the target.
@@ -204,4 +206,19 @@ impl<T: TripStore> TripStore for Arc<T> {
         begin_forget,
         claimed, claim, forgotten_devices, repairs,
     );
+}
+
+impl<T: PositionStore> PositionStore for Arc<T> {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        (**self).positions(epoch).await
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        next: (i32, Offset),
+    ) -> Result<(), StoreError> {
+        (**self).keep_position(epoch, generation, next).await
+    }
 }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::identity;
-use crate::model::scalar::{Day, DeviceTime};
+use crate::model::epoch::Epoch;
+use crate::model::scalar::{Day, DeviceTime, Offset};
 use crate::model::tag::{Revision, Tag, TagKey};
 use crate::timeline::day_of;
 
 use super::{
-    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Journal, Order, Position,
-    StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore,
+    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Journal, KeptPositions, Order,
+    Position, PositionStore, StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore,
 };
 use crate::codec::trip_row::resolve_overlaps;
 
@@ -21,6 +22,8 @@ struct State {
     dead_letters: Vec<DeadLetter>,
     changes: Vec<(Change, TripRow)>,
     position: Position,
+    /// Next offsets by epoch, generation and partition.
+    positions: BTreeMap<(i32, i32, i32), i64>,
     forgets: BTreeMap<String, Vec<Forget>>,
     forgotten: Vec<Forgotten>,
     /// Partitions by device and epoch.
@@ -266,6 +269,29 @@ impl TripEnds for MemoryStore {
         ends.sort_unstable_by_key(|end| std::cmp::Reverse((end.end_ms, end.start_ms)));
         ends.truncate(limit);
         Ok(ends)
+    }
+}
+
+impl PositionStore for MemoryStore {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        let state = self.state();
+        let of_epoch = || state.positions.iter().filter(|((of, ..), _)| *of == epoch);
+        let generation = of_epoch().map(|((_, generation, _), _)| *generation).max().unwrap_or(0);
+        let newest = of_epoch().filter(|((_, of, _), _)| *of == generation);
+        let next_offsets = newest.map(|((.., partition), next)| (*partition, *next)).collect();
+        Ok(KeptPositions { generation, next_offsets })
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        (partition, next): (i32, Offset),
+    ) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let kept = state.positions.entry((epoch.epoch, generation, partition)).or_default();
+        *kept = next.get().max(*kept);
+        Ok(())
     }
 }
 

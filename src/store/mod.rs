@@ -22,6 +22,7 @@ mod keys;
 #[cfg(feature = "internals")]
 pub mod memory;
 mod overlay;
+pub mod positions;
 pub mod raw;
 pub mod repairs;
 pub mod schemas;
@@ -47,6 +48,7 @@ pub use find::{LookupResult, find, find_at};
 pub use guided::{Guide, Guided};
 pub use keys::{AskKeys, KeyStore, ask_keys};
 pub use overlay::Overlay;
+pub use positions::{KeptPositions, PositionStore};
 pub use schemas::SchemaStore;
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
 pub use sqlite::{DeadLetterFilter, KeptDeadLetter, LetterUpdates, RetryJournal};

@@ -229,7 +229,18 @@ fn epoch(epoch: i32, topic: &str) -> Epoch {
     let start_offsets = [(0, 5), (1, 0)].into();
     let (topic, partitioner) = (topic.into(), Some(Partitioner::Murmur2));
     let (base, topic_id) = (Version(1000), Some("cP6H8KMbQKSiZNYvyGNPFA".into()));
-    Epoch { epoch, topic, partitions: 2, start_offsets, base, rules, partitioner, topic_id }
+    let keeps_positions = true;
+    Epoch {
+        epoch,
+        topic,
+        partitions: 2,
+        start_offsets,
+        base,
+        rules,
+        partitioner,
+        topic_id,
+        keeps_positions,
+    }
 }
 
 #[test]

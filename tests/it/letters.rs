@@ -239,6 +239,7 @@ fn what_makes_no_sense_says_so() {
         rules: Rules::default(),
         partitioner: None,
         topic_id: None,
+        keeps_positions: false,
     };
     let store = site.keyspace.store();
     assert!(site.keyspace.runtime.block_on(store.add_epoch(&epoch)).unwrap());

@@ -408,6 +408,7 @@ fn log(partition: i32) -> Log {
         rules: rules(),
         partitioner: Some(Partitioner::None),
         topic_id: None,
+        keeps_positions: false,
     };
     Log { partition, versions: Versions::of_partition(&[epoch], partition) }
 }

@@ -1,4 +1,4 @@
-//! What brokers tell about topics.
+//! What brokers report of topics.
 
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
@@ -15,16 +15,16 @@ use crate::logins::HasClient;
 const ZERO: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 /// An object of librdkafka, and what destroys it.
-struct Owned<T>(NonNull<T>, unsafe extern "C" fn(*mut T));
+struct LibraryObject<T>(NonNull<T>, unsafe extern "C" fn(*mut T));
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for LibraryObject<T> {
     fn drop(&mut self) {
         // SAFETY: each is created with the function that destroys it, and destroyed once.
         unsafe { (self.1)(self.0.as_ptr()) }
     }
 }
 
-impl<T> Owned<T> {
+impl<T> LibraryObject<T> {
     /// `None` if librdkafka returned null.
     fn new(object: *mut T, destroy: unsafe extern "C" fn(*mut T)) -> Option<Self> {
         NonNull::new(object).map(|object| Self(object, destroy))
@@ -49,11 +49,13 @@ pub fn topic_id(
     let mut names = [name.as_ptr()];
     // SAFETY: there is one name, which librdkafka copies.
     let names = unsafe { sys::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), 1) };
-    let names = Owned::new(names, sys::rd_kafka_TopicCollection_destroy).ok_or_else(broken)?;
+    let names =
+        LibraryObject::new(names, sys::rd_kafka_TopicCollection_destroy).ok_or_else(broken)?;
     let operation = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
     // SAFETY: the client lives as long as `client`; so below.
     let options = unsafe { sys::rd_kafka_AdminOptions_new(native, operation) };
-    let options = Owned::new(options, sys::rd_kafka_AdminOptions_destroy).ok_or_else(broken)?;
+    let options =
+        LibraryObject::new(options, sys::rd_kafka_AdminOptions_destroy).ok_or_else(broken)?;
     let (reason, length) = (std::ptr::null_mut(), 0);
     // SAFETY: the options live, and a reason of no length is not written.
     unsafe {
@@ -66,7 +68,7 @@ pub fn topic_id(
     }
     // SAFETY: as above.
     let queue = unsafe { sys::rd_kafka_queue_new(native) };
-    let queue = Owned::new(queue, sys::rd_kafka_queue_destroy).ok_or_else(broken)?;
+    let queue = LibraryObject::new(queue, sys::rd_kafka_queue_destroy).ok_or_else(broken)?;
     // SAFETY: all of them live; librdkafka copies what it needs and keeps the queue itself.
     unsafe {
         sys::rd_kafka_DescribeTopics(

@@ -132,6 +132,21 @@ pub enum ConsumerEvent {
         /// Offset at which reading resumes.
         next: i64,
     },
+    /// The rows of the store are behind the group's offset: they were restored. The records between
+    /// are read again.
+    Behind {
+        /// Partition number, from 0.
+        partition: i32,
+        /// First offset to read.
+        from: i64,
+        /// The group's offset.
+        until: i64,
+    },
+    /// The rows of the store have what the group's offset says.
+    CaughtUp {
+        /// Partition number, from 0.
+        partition: i32,
+    },
     /// The client reported a problem that it recovers from by itself.
     Warning(String),
 }

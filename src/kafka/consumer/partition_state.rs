@@ -30,6 +30,8 @@ pub(super) struct PartitionState {
     /// Every record before `end_offset` was polled.
     pub(super) at_end: bool,
     pub(super) commits: Commits,
+    /// The group's offset if the rows are behind it, until they have caught up.
+    pub(super) catches_up: Option<i64>,
     /// Metrics of the partition, removed on drop.
     pub(super) _gauge: Option<PartitionGauge>,
 }
@@ -41,10 +43,22 @@ impl PartitionState {
         self.handle.progress().committed(offset);
     }
 
+    /// The offset to commit: that of the group is not set back while the rows catch up, so that
+    /// whoever reads on knows how far that has to be.
+    pub(super) fn to_commit(&self) -> i64 {
+        self.handle.acknowledged().get().max(self.catches_up.unwrap_or(i64::MIN))
+    }
+
+    /// Whether the rows have caught up with the group's offset since the last call.
+    pub(super) fn has_caught_up(&mut self) -> bool {
+        let acknowledged = self.handle.acknowledged().get();
+        self.catches_up.take_if(|until| acknowledged >= *until).is_some()
+    }
+
     /// Whether everything that was sent to the worker is durable and committed.
     pub(super) fn is_complete(&self) -> bool {
         self.handle.has_ended() == Some(WorkerExit::Drained)
-            && self.commits.is_committed(self.handle.acknowledged().get())
+            && self.commits.is_committed(self.to_commit())
     }
 
     /// Offset after the last polled record.

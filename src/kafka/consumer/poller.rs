@@ -115,7 +115,7 @@ impl<C: RecordClient> Poller<C> {
         }
         self.poll_records()?;
         self.context().fault()?;
-        self.restart_workers();
+        self.restart_workers()?;
         self.send_batches();
         self.commit();
         if let Some(error) = self.brokers_lost() {
@@ -242,16 +242,12 @@ impl<C: RecordClient> Poller<C> {
         }
     }
 
-    /// Replaces workers that another instance has fenced although their partitions are held.
-    fn restart_workers(&self) {
+    /// Replaces workers that ask for it, and reports partitions that caught up.
+    fn restart_workers(&self) -> Result<(), KafkaError> {
+        self.context().report_caught_up();
         let client = self.client.group();
-        for (partition, offset) in self.context().to_restart() {
-            match client.seek(partition, offset) {
-                Ok(()) => self.context().restart(client, partition, offset),
-                // Tried again with the next step.
-                Err(error) => self.warn(format!("partition {partition}: {error}")),
-            }
-        }
+        let asking = self.context().to_restart();
+        asking.into_iter().try_for_each(|which| self.context().restart(client, which))
     }
 
     /// Whether every span was read and processed.

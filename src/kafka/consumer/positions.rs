@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rdkafka::consumer::CommitMode;
-use rdkafka::error::KafkaError as ClientError;
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::time::Instant;
 
@@ -16,13 +16,20 @@ use crate::model::epoch::Epoch;
 /// Time limit for all requests together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Where a newly assigned partition starts.
+pub(super) struct Start {
+    pub(super) offset: i64,
+    /// By `--from`, as the records from the committed offset on have expired.
+    pub(super) is_chosen: bool,
+}
+
 /// Finds the start offset of each newly assigned partition.
 pub(super) fn resolve(
     client: &impl GroupClient,
     config: &ConsumerConfig,
     partitions: &[i32],
     on_event: &OnConsumerEvent,
-) -> Result<Vec<(i32, i64)>, KafkaError> {
+) -> Result<Vec<(i32, Start)>, KafkaError> {
     let deadline = Instant::now() + TOTAL_TIMEOUT;
     let sleep = |delay| client.sleep(delay);
     if config.epoch.topic_id.is_some() {
@@ -34,25 +41,14 @@ pub(super) fn resolve(
     for &partition in partitions {
         let extent = config.brokers.retry_with(sleep, deadline, || client.extent(partition))?;
         let committed_offset = committed.get(&partition).copied();
-        let Assignment::Group { from } = config.assignment else {
-            unreachable!("start offsets are resolved only for a group")
-        };
-        let start = match resume_point(&config.epoch, from, partition, committed_offset, extent)? {
-            ResumePoint::At(offset) => offset,
-            ResumePoint::Gone { first, from } => {
-                let next = match from {
-                    StartFrom::Earliest => extent.first,
-                    StartFrom::Latest => extent.next,
-                    StartFrom::Time(time_ms) => {
-                        let request = || client.offset_at(partition, extent, time_ms);
-                        config.brokers.retry_with(sleep, deadline, request)?
-                    }
-                };
-                chosen.push((partition, first, next));
-                next
-            }
-        };
-        starts.push((partition, start));
+        let point = resume_point(&config.epoch, from(config), partition, committed_offset, extent)?;
+        let offset = |point| start_offset(client, (partition, extent), point);
+        let offset = config.brokers.retry_with(sleep, deadline, || offset(point))?;
+        let is_chosen = matches!(point, ResumePoint::Gone { .. });
+        if let ResumePoint::Gone { first, .. } = point {
+            chosen.push((partition, first, offset));
+        }
+        starts.push((partition, Start { offset, is_chosen }));
     }
     let offsets: Vec<_> = chosen.iter().map(|&(partition, _, next)| (partition, next)).collect();
     commit_starts(client, config, &offsets, deadline)?;
@@ -60,6 +56,50 @@ pub(super) fn resolve(
         on_event(ConsumerEvent::Expired { partition, first, next });
     }
     Ok(starts)
+}
+
+fn from(config: &ConsumerConfig) -> Option<StartFrom> {
+    let Assignment::Group { from } = config.assignment else {
+        unreachable!("start offsets are resolved only for a group")
+    };
+    from
+}
+
+/// The offset of the first record to read.
+fn start_offset(
+    client: &impl GroupClient,
+    (partition, extent): (i32, OffsetRange),
+    point: ResumePoint,
+) -> KafkaResult<i64> {
+    match point {
+        ResumePoint::At(offset) => Ok(offset),
+        ResumePoint::Gone { from: StartFrom::Earliest, .. } => Ok(extent.first),
+        ResumePoint::Gone { from: StartFrom::Latest, .. } => Ok(extent.next),
+        ResumePoint::Gone { from: StartFrom::Time(time_ms), .. } => {
+            client.offset_at(partition, extent, time_ms)
+        }
+    }
+}
+
+/// Finds where a partition resumes whose rows are those of everything before an offset only.
+/// Nothing is skipped from the group's offset on: it may be where an earlier `--from` has
+/// continued. The inner error: the brokers do not answer.
+pub(super) fn resume_at(
+    client: &impl GroupClient,
+    config: &ConsumerConfig,
+    (partition, wanted, of_group): (i32, i64, i64),
+    on_event: &OnConsumerEvent,
+) -> Result<KafkaResult<i64>, KafkaError> {
+    let extent = match client.extent(partition) {
+        Ok(extent) => extent,
+        Err(error) => return Ok(Err(error)),
+    };
+    let point = resume_point(&config.epoch, from(config), partition, Some(wanted), extent)?;
+    let found = start_offset(client, (partition, extent), point).map(|next| next.min(of_group));
+    if let (ResumePoint::Gone { first, .. }, Ok(next)) = (point, &found) {
+        on_event(ConsumerEvent::Expired { partition, first, next: *next });
+    }
+    Ok(found)
 }
 
 /// Commits the start offsets that `--from` has chosen, before any record is read: otherwise a
@@ -188,6 +228,7 @@ mod tests {
             rules: Rules::default(),
             partitioner: None,
             topic_id: None,
+            keeps_positions: false,
         };
         let extent = OffsetRange { first, next };
         resume_point(&epoch, from, partition, committed_offset, extent)

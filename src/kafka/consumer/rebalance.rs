@@ -17,14 +17,16 @@ use tokio::time::Instant;
 use super::client::GroupClient;
 use super::commits::Commits;
 use super::partition_state::PartitionState;
+use super::positions::Start;
 use super::statistics::{self, PartitionStats};
 use super::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, MAX_QUEUED_BATCHES,
     OnConsumerEvent, positions,
 };
-use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
+use crate::kafka::partition_handle::{PartitionHandle, Restart, WorkerExit};
 use crate::kafka::raw_batch::RawBatch;
 use crate::kafka::{KafkaError, client_error};
+use crate::model::scalar::Offset;
 use crate::telemetry::{self, OffsetStorage, PartitionGauge};
 
 /// State shared by the callbacks and the polling loop.
@@ -48,6 +50,23 @@ impl State {
     fn note_commit(&mut self, partition: i32, offset: i64) {
         let highest = self.highest.entry(partition).or_insert(offset);
         *highest = offset.max(*highest);
+    }
+}
+
+/// How a partition is read from now on.
+struct PartitionStart {
+    partition: i32,
+    /// The offsets to read.
+    span: Range<i64>,
+    /// Whatever position the store has.
+    is_settled: bool,
+    /// The group's offset if the rows are behind it.
+    catches_up: Option<i64>,
+}
+
+impl PartitionStart {
+    fn settled((partition, span): (i32, Range<i64>)) -> Self {
+        Self { partition, span, is_settled: true, catches_up: None }
     }
 }
 
@@ -90,7 +109,7 @@ impl RebalanceContext {
     ) -> Result<(), KafkaError> {
         let starts: Vec<_> =
             spans.clone().map(|(partition, span)| (partition, span.start)).collect();
-        self.start_partitions(spans);
+        self.start_partitions(spans.map(PartitionStart::settled));
         client.assign(&starts).map_err(client_error("assigning partitions"))
     }
 
@@ -101,15 +120,18 @@ impl RebalanceContext {
         }
     }
 
-    fn start_partitions(&self, spans: impl Iterator<Item = (i32, Range<i64>)>) {
+    fn start_partitions(&self, starts: impl Iterator<Item = PartitionStart>) {
         let mut state = self.state();
         if state.closing {
             // The member leaves: the next owner of the partition starts at the same offset.
             return;
         }
-        for (partition, Range { start: offset, end: end_offset }) in spans {
+        for start in starts {
+            let PartitionStart { partition, span, is_settled, catches_up } = start;
+            let Range { start: offset, end: end_offset } = span;
             let (sender, batches) = mpsc::channel(MAX_QUEUED_BATCHES);
-            let handle = Arc::new(PartitionHandle::new(partition, offset));
+            let handle = PartitionHandle::new(partition, offset);
+            let handle = Arc::new(if is_settled { handle.settled() } else { handle });
             let held = PartitionState {
                 partition,
                 handle: Arc::clone(&handle),
@@ -120,37 +142,95 @@ impl RebalanceContext {
                 paused: false,
                 end_offset,
                 at_end: offset >= end_offset,
-                commits: Commits::new(offset, state.highest.get(&partition).copied()),
+                commits: Commits::new(
+                    catches_up.unwrap_or(offset),
+                    state.highest.get(&partition).copied(),
+                ),
+                catches_up,
                 _gauge: self.register_gauge(&handle),
             };
             state.held.insert(partition, held);
             (self.on_event)(ConsumerEvent::Assigned { partition, from: offset });
+            if let Some(until) = catches_up {
+                (self.on_event)(ConsumerEvent::Behind { partition, from: offset, until });
+            }
             if self.assigned.send(AssignedPartition { holding: handle, batches }).is_err() {
                 state.fault = Some(KafkaError::Broken);
             }
         }
     }
 
-    /// The partitions whose workers ask to be replaced, each with the offset to continue at.
-    pub(super) fn to_restart(&self) -> Vec<(i32, i64)> {
+    /// The partitions whose workers ask to be replaced, and why.
+    pub(super) fn to_restart(&self) -> Vec<(i32, Restart)> {
         let state = self.state();
-        let held = state.held.values().filter(|held| held.handle.is_to_restart());
-        held.map(|held| (held.partition, held.handle.acknowledged().get())).collect()
+        let why = |held: &PartitionState| Some((held.partition, held.handle.to_restart()?));
+        state.held.values().filter_map(why).collect()
     }
 
-    /// Replaces the worker of a partition, which the client has moved to an offset.
-    pub(super) fn restart(&self, client: &impl GroupClient, partition: i32, offset: i64) {
-        let Some(mut held) = self.state().held.remove(&partition) else { return };
-        (self.on_event)(ConsumerEvent::Warning(format!(
-            "partition {partition}: another instance began to write the table topic; starting \
-             again. If this repeats, two stores write one table topic: read their samples from \
-             topics of their own"
-        )));
+    /// Replaces the worker of a partition by one that reads on from an offset. Does nothing if the
+    /// client cannot move there, or brokers do not answer: it is tried again.
+    ///
+    /// # Errors
+    /// The records from there on have expired.
+    pub(super) fn restart(
+        &self,
+        client: &impl GroupClient,
+        (partition, why): (i32, Restart),
+    ) -> Result<(), KafkaError> {
+        let warn = |what: String| {
+            (self.on_event)(ConsumerEvent::Warning(format!("partition {partition}: {what}")));
+        };
+        let (acknowledged, to_commit) = {
+            let state = self.state();
+            let Some(held) = state.held.get(&partition) else { return Ok(()) };
+            (held.handle.acknowledged().get(), held.to_commit())
+        };
+        let resumed = match why {
+            Restart::Fenced => Ok(acknowledged),
+            Restart::Behind(Offset(behind)) => {
+                let offsets = (partition, behind, to_commit);
+                positions::resume_at(client, &self.config, offsets, &self.on_event)?
+            }
+        };
+        let moved = resumed.and_then(|offset| client.seek(partition, offset).map(|()| offset));
+        let offset = match moved {
+            Ok(offset) => offset,
+            Err(error) => {
+                warn(error.to_string());
+                return Ok(());
+            }
+        };
+        let Some(mut held) = self.state().held.remove(&partition) else { return Ok(()) };
         held.handle.cancel();
         held.unpause(client);
-        let end_offset = held.end_offset;
+        let span = offset..held.end_offset;
+        let start = match why {
+            Restart::Fenced => {
+                warn(
+                    "another instance began to write the table topic; starting again. If this \
+                     repeats, two stores write one table topic: read their samples from topics \
+                     of their own"
+                        .to_owned(),
+                );
+                PartitionStart { partition, span, is_settled: false, catches_up: held.catches_up }
+            }
+            Restart::Behind(_) => {
+                let catches_up = (offset < to_commit).then_some(to_commit);
+                PartitionStart { partition, span, is_settled: true, catches_up }
+            }
+        };
         drop(held);
-        self.start_partitions(std::iter::once((partition, offset..end_offset)));
+        self.start_partitions(std::iter::once(start));
+        Ok(())
+    }
+
+    /// Reports partitions whose rows have caught up with the group's offset.
+    pub(super) fn report_caught_up(&self) {
+        let mut state = self.state();
+        for held in state.held.values_mut().filter_map(|held| held.has_caught_up().then_some(held))
+        {
+            (self.on_event)(ConsumerEvent::CaughtUp { partition: held.partition });
+        }
     }
 
     /// Registers the metrics of a partition for as long as it is assigned.
@@ -225,7 +305,7 @@ impl RebalanceContext {
     pub(super) fn commit_held(&self, client: &impl GroupClient, mode: CommitMode) -> bool {
         let mut due = Vec::new();
         for held in self.state().held.values() {
-            let acknowledged = held.handle.acknowledged().get();
+            let acknowledged = held.to_commit();
             let is_due = match mode {
                 CommitMode::Sync => !held.commits.is_committed(acknowledged),
                 CommitMode::Async => held.commits.is_due(acknowledged),
@@ -286,9 +366,15 @@ impl RebalanceContext {
 
     fn assign(&self, client: &impl GroupClient, partitions: &[i32]) -> Result<(), KafkaError> {
         let starts = positions::resolve(client, &self.config, partitions, &self.on_event)?;
-        self.start_partitions(
-            starts.iter().map(|&(partition, offset)| (partition, offset..i64::MAX)),
-        );
+        let start = |&(partition, ref start): &(i32, Start)| PartitionStart {
+            partition,
+            span: start.offset..i64::MAX,
+            is_settled: start.is_chosen,
+            catches_up: None,
+        };
+        self.start_partitions(starts.iter().map(start));
+        let starts: Vec<_> =
+            starts.into_iter().map(|(partition, start)| (partition, start.offset)).collect();
         let result = if client.is_cooperative() {
             client.incremental_assign(&starts)
         } else {
@@ -340,7 +426,7 @@ impl RebalanceContext {
             let ended = client.wait(&held.handle, deadline);
             self.report_if_stopped(held);
             held.handle.cancel();
-            let (partition, committed) = (held.partition, held.handle.acknowledged().get());
+            let (partition, committed) = (held.partition, held.to_commit());
             offsets.push((partition, committed));
             let late = ended != Some(WorkerExit::Drained);
             all_drained &= !late;

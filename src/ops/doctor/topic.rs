@@ -43,7 +43,7 @@ async fn try_check(
     results.push(timestamps(&topics, newest).await?);
     results.push(compression(&topics, newest).await?);
     results.push(control_keys(store, &log).await?);
-    let committed = committed_offsets(store, &log, newest)?;
+    let committed = committed_offsets(store, &log, newest).await?;
     results.extend(positions(newest, &layout, &committed));
     Ok(results)
 }

@@ -180,7 +180,7 @@ impl TopicReplayJob {
                 let outputs = self.log.outputs(target.announce)?;
                 let stores = || {
                     let (store, outputs) = (Arc::clone(&write.store), Arc::clone(&outputs));
-                    ScyllaStores { owner: move || store.for_worker(), outputs }
+                    ScyllaStores { owner: move || store.for_worker(), outputs, epoch: None }
                 };
                 write.store.repair(write.run(stores, cancel)).await?
             }

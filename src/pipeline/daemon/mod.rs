@@ -112,6 +112,14 @@ impl std::fmt::Display for DaemonEvent {
                     "partition {partition}: records {first} to {} expired unread; reading from {next}",
                     next - 1
                 ),
+                ConsumerEvent::Behind { partition, from, until } => write!(
+                    f,
+                    "partition {partition}: the group's offset is {until}, but the store has what \
+                     was read up to {from}: it was restored; reading again from {from}"
+                ),
+                ConsumerEvent::CaughtUp { partition } => {
+                    write!(f, "partition {partition}: the store has what it had before")
+                }
                 ConsumerEvent::Warning(what) => write!(f, "kafka: {what}"),
             },
         }

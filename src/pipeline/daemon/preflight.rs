@@ -231,6 +231,7 @@ async fn first_epoch(
         rules,
         partitioner: Some(partitioner),
         topic_id: layout.id.clone(),
+        keeps_positions: true,
     })
 }
 
@@ -351,6 +352,7 @@ pub fn next_epoch(
         rules: rules.clone(),
         partitioner: Some(partitioner),
         topic_id: layout.id.clone(),
+        keeps_positions: true,
     })
 }
 

@@ -6,8 +6,9 @@ use super::PartitionStores;
 use crate::kafka::journal::{KafkaJournal, OutputTopics};
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::{ConfiguredProducer, ProducerClient};
+use crate::model::epoch::Epoch;
 use crate::store::sqlite::{SqlitePartition, SqliteStore};
-use crate::store::{Guide, Guided, TripStore};
+use crate::store::{Guide, Guided, PositionStore, TripStore};
 
 /// All partitions in one SQLite file, which also contains the change feed and the dead letters.
 pub struct SqliteStores(pub Arc<SqliteStore>);
@@ -33,12 +34,15 @@ pub struct ScyllaStores<F, C = ConfiguredProducer> {
     pub owner: F,
     /// Topics of the change feed and the dead letters.
     pub outputs: Arc<OutputTopics<C>>,
+    /// The epoch whose positions are kept with the rows; `None` if some records are read again
+    /// into rows that have others.
+    pub epoch: Option<Arc<Epoch>>,
 }
 
 impl<F, T, C> PartitionStores for ScyllaStores<F, C>
 where
     F: Fn() -> T + Send + Sync + 'static,
-    T: TripStore + 'static,
+    T: TripStore + PositionStore + 'static,
     C: ProducerClient + 'static,
 {
     type Trips = Arc<T>;
@@ -46,7 +50,8 @@ where
 
     fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
         let (trips, outputs) = (Arc::new((self.owner)()), Arc::clone(&self.outputs));
-        let journal = KafkaJournal::new(Arc::clone(&trips), outputs, Arc::clone(handle));
+        let (handle, epoch) = (Arc::clone(handle), self.epoch.clone());
+        let journal = KafkaJournal::new(Arc::clone(&trips), outputs, handle, epoch);
         (trips, journal)
     }
 }

@@ -249,6 +249,7 @@ mod tests {
             rules,
             partitioner: None,
             topic_id: None,
+            keeps_positions: false,
         }
     }
 

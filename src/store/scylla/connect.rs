@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The tables that a store needs.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "trips",
     "device_days",
     "days_of_device",
@@ -38,6 +38,7 @@ const TABLES: [&str; 10] = [
     "claims",
     "schemas",
     "repairs",
+    "positions",
     "trip_tags",
 ];
 

@@ -14,15 +14,35 @@ use crate::model::rules::Rules;
 use crate::model::scalar::Version;
 use crate::store::{EpochStore, StoreError};
 
-type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String, Option<String>, Option<String>);
+type Columns = (
+    i32,
+    String,
+    i32,
+    BTreeMap<i32, i64>,
+    i64,
+    String,
+    Option<String>,
+    Option<String>,
+    Option<bool>,
+);
 
 fn read(columns: Columns) -> Result<Epoch, Failure> {
-    let (epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id) = columns;
+    let (epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id, keeps) =
+        columns;
     let rules = Rules::from_json(&rules).map_err(|error| Failure::Permanent(error.into()))?;
     let partitioner =
         Partitioner::from_column(partitioner).map_err(|error| Failure::Permanent(error.into()))?;
-    let base = Version(base);
-    Ok(Epoch { epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id })
+    Ok(Epoch {
+        epoch,
+        topic,
+        partitions,
+        start_offsets,
+        base: Version(base),
+        rules,
+        partitioner,
+        topic_id,
+        keeps_positions: keeps.unwrap_or(false),
+    })
 }
 
 /// Whether a conditional insert was applied.
@@ -48,8 +68,9 @@ impl<C: Cql> EpochStore for ScyllaStore<C> {
         let rules = epoch.rules.to_json();
         let partitioner = epoch.partitioner.map(Partitioner::name);
         let starts = &epoch.start_offsets;
-        let id = epoch.topic_id.as_deref();
-        let values = (number, topic, epoch.partitions, starts, base, &rules, partitioner, id);
+        let (id, keeps) = (epoch.topic_id.as_deref(), epoch.keeps_positions);
+        let values =
+            (number, topic, epoch.partitions, starts, base, &rules, partitioner, id, keeps);
         let insert = || async {
             attempts.fetch_add(1, Ordering::Relaxed);
             let statement = &shared.statements.add_epoch;

@@ -15,6 +15,7 @@ mod epochs;
 mod forgets;
 mod keys;
 mod login;
+mod positions;
 mod repairs;
 mod requests;
 mod row;

@@ -21,9 +21,10 @@ const FILES: [&str; 3] = [
 ];
 
 /// Columns that earlier versions did not create: table, column and type.
-const ADDED_COLUMNS: [(&str, &str, &str); 5] = [
+const ADDED_COLUMNS: [(&str, &str, &str); 6] = [
     ("epochs", "partitioner", "text"),
     ("epochs", "topic_id", "text"),
+    ("epochs", "keeps_positions", "boolean"),
     ("forgets", "claims", "map<int, int> static"),
     ("trips", "jumps", "int"),
     ("trips", "jump_s", "double"),
@@ -334,7 +335,7 @@ mod tests {
     #[test]
     fn ddl_has_one_statement_per_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 10);
+        assert_eq!(statements.len(), 11);
         let tables = [
             "trips",
             "device_days",
@@ -345,6 +346,7 @@ mod tests {
             "claims",
             "schemas",
             "repairs",
+            "positions",
             "trip_tags",
         ];
         for (statement, table) in statements.iter().zip(tables) {

@@ -2,6 +2,7 @@
 
 use super::Consistency;
 use super::cql::{Cql, Mode};
+use super::positions::PositionStatements;
 use super::requests::Failure;
 use super::tags::TagStatements;
 use crate::codec::trip_row::trip_columns;
@@ -65,11 +66,13 @@ const ENDS_OF_DAY: &str =
      WHERE device_id = ? AND bucket = ? ORDER BY end_time DESC, start_time DESC LIMIT ?";
 
 const ADD_EPOCH: &str = "INSERT INTO epochs
-     (log, epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id)
-     VALUES ('log', ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
+     (log, epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id,
+      keeps_positions)
+     VALUES ('log', ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
 
 const EPOCHS: &str =
-    "SELECT epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id
+    "SELECT epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id,
+     keeps_positions
      FROM epochs WHERE log = 'log' ORDER BY epoch ASC";
 
 const ADD_CONTROL_KEY: &str = "INSERT INTO control_keys (log, name, fingerprint)
@@ -107,6 +110,8 @@ const ADD_REPAIR: &str = "INSERT INTO repairs (log, repair, event) VALUES ('log'
 
 const REPAIRS: &str = "SELECT repair, event FROM repairs WHERE log = 'log'
      ORDER BY repair ASC";
+
+const CLAIM_OF: &str = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
 
 const RECORDED_DAYS: &str = "SELECT before, days FROM forgets
      WHERE device_id = ? AND version = ?";
@@ -163,6 +168,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) all_forgets: C::Statement,
     pub(super) add_repair: C::Statement,
     pub(super) repairs: C::Statement,
+    pub(super) positions: PositionStatements<C>,
     pub(super) tags: TagStatements<C>,
 }
 
@@ -172,7 +178,6 @@ impl<C: Cql> Statements<C> {
         let list = |text| cql.prepare(text, Mode::Listed);
         let insert_once = |text| cql.prepare(text, Mode::Conditional);
         let serial = |text| cql.prepare(text, Mode::Serial(consistency));
-        let claim_of = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
         let move_claim = "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?";
         let unclaim = "DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS";
         let list_device = "INSERT INTO device_days (bucket, shard, device_id) VALUES (?, ?, ?)
@@ -226,7 +231,7 @@ impl<C: Cql> Statements<C> {
             schema_ids: serial(SCHEMA_IDS).await?,
             schema_in: serial("SELECT verdict FROM schemas WHERE epoch = ? AND slot = ?").await?,
             claim: insert_once(CLAIM).await?,
-            claim_of: list(claim_of).await?,
+            claim_of: list(CLAIM_OF).await?,
             claims_of: serial(CLAIMS_OF).await?,
             moved_claims: list(MOVED_CLAIMS).await?,
             move_claim: list(move_claim).await?,
@@ -234,6 +239,7 @@ impl<C: Cql> Statements<C> {
             all_forgets: list(ALL_FORGETS).await?,
             add_repair: list(ADD_REPAIR).await?,
             repairs: list(REPAIRS).await?,
+            positions: PositionStatements::prepare(cql).await?,
             tags: TagStatements::prepare(cql, consistency).await?,
         })
     }

@@ -40,7 +40,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn positions(&self) -> Result<BTreeMap<i32, i64>, StoreError> {
+    pub fn all_positions(&self) -> Result<BTreeMap<i32, i64>, StoreError> {
         let connection = self.connection();
         let select = "SELECT partition, next_offset FROM positions ORDER BY partition ASC";
         let read = || {

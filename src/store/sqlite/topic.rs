@@ -10,7 +10,9 @@ use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
-use crate::store::{EpochStore, Flush, Journal, KeyStore, Position, StoreError};
+use crate::store::{
+    EpochStore, Flush, Journal, KeptPositions, KeyStore, Position, PositionStore, StoreError,
+};
 
 /// The journal of one partition worker, with the position of its partition. Workers of other
 /// partitions write to the same store, so a flush may also commit what another worker has staged.
@@ -90,6 +92,8 @@ fn read_epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
             rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
         })?,
         topic_id: row.get("topic_id")?,
+        // The file has always had them.
+        keeps_positions: true,
     })
 }
 
@@ -122,6 +126,21 @@ impl EpochStore for SqliteStore {
             ],
         );
         added.map(|rows| rows == 1).map_err(failed(&self.location, "adding an epoch"))
+    }
+}
+
+impl PositionStore for SqliteStore {
+    async fn positions(&self, _epoch: i32) -> Result<KeptPositions, StoreError> {
+        Ok(KeptPositions { generation: 0, next_offsets: self.all_positions()? })
+    }
+
+    async fn keep_position(
+        &self,
+        _epoch: &Epoch,
+        _generation: i32,
+        (partition, next): (i32, Offset),
+    ) -> Result<(), StoreError> {
+        self.set_position(partition, next.get())
     }
 }
 

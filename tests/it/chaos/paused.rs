@@ -48,6 +48,7 @@ fn member<'scope>(
             rules: Rules::default(),
             partitioner: None,
             topic_id: None,
+            keeps_positions: false,
         },
         revoke_timeout: short,
         drain_timeout: short,

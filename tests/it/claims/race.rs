@@ -38,6 +38,7 @@ fn epoch() -> Epoch {
         rules: Rules::default(),
         partitioner: Some(Partitioner::None),
         topic_id: None,
+        keeps_positions: false,
     }
 }
 

@@ -58,11 +58,13 @@ fn at(example: &str, url: &str) -> String {
     example.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether an example needs a topic, or runs until it is stopped: the tests of `topic` and `http`
-/// run such commands.
+/// Whether an example needs a topic, or runs until it is stopped: the tests of `topic`, `http` and
+/// `outage` run such commands.
 fn wants_more(example: &str) -> bool {
     let first = example.split(' ').next();
-    matches!(first, Some("run" | "serve" | "epoch" | "replay")) || example.contains("--brokers")
+    matches!(first, Some("run" | "serve" | "epoch" | "replay"))
+        || example.contains("--brokers")
+        || example.contains(" positions ")
 }
 
 #[test]

@@ -54,9 +54,17 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
     let (name, letters) = (site.topic.name.clone(), site.letter_topic());
     let start_offsets = (0..PARTITIONS).map(|partition| (partition, 0)).collect();
     let (rules, topic, partitions) = (Rules::default(), name.clone(), PARTITIONS);
-    let (base, partitioner, topic_id) = (Version(1), None, None);
-    let epoch =
-        Epoch { epoch: 1, topic, partitions, start_offsets, base, rules, partitioner, topic_id };
+    let epoch = Epoch {
+        epoch: 1,
+        topic,
+        partitions,
+        start_offsets,
+        base: Version(1),
+        rules,
+        partitioner: None,
+        topic_id: None,
+        keeps_positions: false,
+    };
     let store = site.keyspace.store();
     assert!(site.keyspace.runtime.block_on(store.add_epoch(&epoch)).unwrap());
     let letter_topic = Topic::on(site.topic.brokers.clone(), letters.clone(), PARTITIONS, &[]);

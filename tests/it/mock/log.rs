@@ -56,6 +56,7 @@ pub fn epoch() -> Epoch {
         },
         partitioner: Some(Partitioner::None),
         topic_id: None,
+        keeps_positions: true,
     }
 }
 

@@ -180,7 +180,8 @@ impl Member {
             poll(Poller::new(Rc::new(client)), &of_gate)
         });
         let (store, outputs) = (Arc::clone(&shared.store), Arc::new(outputs(addresses)));
-        let stores = ScyllaStores { owner: move || Arc::clone(&store), outputs };
+        let epoch = Some(Arc::new(epoch()));
+        let stores = ScyllaStores { owner: move || Arc::clone(&store), outputs, epoch };
         let working = runtime.spawn(work(stores, options, assigned, Arc::clone(shared)));
         Self { id, gate, held, polling, working }
     }

@@ -1,6 +1,6 @@
 //! What a replica holds: cells with write timestamps, and deletions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub type Bytes = Arc<[u8]>;
@@ -260,6 +260,28 @@ impl Replica {
         let Some(place) = place else { return self.clone() };
         let found = self.0.get(place).map(|found| (place.clone(), Arc::clone(found)));
         Self(found.into_iter().collect())
+    }
+
+    /// Replaces some partitions by what they were.
+    pub fn restore(&mut self, held: &Self, mut is_old: impl FnMut(&Place) -> bool) {
+        let places: BTreeSet<Place> = self.0.keys().chain(held.0.keys()).cloned().collect();
+        for place in places {
+            if !is_old(&place) {
+                continue;
+            }
+            match held.0.get(&place) {
+                Some(partition) => self.0.insert(place, Arc::clone(partition)),
+                None => self.0.remove(&place),
+            };
+        }
+    }
+
+    /// Adds what another replica has.
+    pub fn merge(&mut self, other: &Self) {
+        for (place, partition) in &other.0 {
+            let merged = self.partition(place).merged(partition);
+            self.0.insert(place.clone(), Arc::new(merged));
+        }
     }
 
     pub fn partition(&self, place: &Place) -> Arc<Partition> {

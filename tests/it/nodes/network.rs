@@ -17,6 +17,9 @@ const CLOCK: i64 = 1_800_000_000_000_000;
 /// Index of the table of trips: the first one of the schema.
 const TRIPS: usize = 0;
 
+/// Index of the table of forgets.
+const FORGETS: usize = 4;
+
 struct Message {
     /// Index of the replica.
     to: usize,
@@ -174,6 +177,21 @@ impl Nodes {
         let halves = its.filter(|(nth, of)| of.by.count_ones() == 1 && !on_wire.contains(nth));
         let halves = halves.count() as u64;
         *self.seen.entry("half-written quorums").or_insert(0) += halves;
+    }
+
+    /// Replaces what the replicas hold by what they held; if `is_torn`, only some partitions of
+    /// each, and none of the table of forgets, which is copied last. Nothing is under way any more.
+    pub fn restore(&mut self, held: &[Replica; 3], is_torn: bool) {
+        self.wire.clear();
+        let dice = &mut self.dice;
+        for (replica, held) in self.replicas.iter_mut().zip(held) {
+            replica.restore(held, |place| !is_torn || place.0 != FORGETS && dice.percent(50));
+        }
+        let mut decided = Replica::default();
+        for replica in &self.replicas {
+            decided.merge(replica);
+        }
+        self.serial = decided;
     }
 
     /// What two replicas hold, for reading a partition (`None`: all of them).

@@ -120,6 +120,7 @@ fn column_type(text: &str) -> Result<(ColumnType<'static>, bool), Wrong> {
     }
     let kind = match text {
         "text" => NativeType::Text,
+        "boolean" => NativeType::Boolean,
         "int" => NativeType::Int,
         "bigint" => NativeType::BigInt,
         "timestamp" => NativeType::Timestamp,

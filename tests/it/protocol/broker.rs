@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tstar::internals::kafka::consumer::statistics::{End, PartitionStats};
 
-use super::world::Dice;
+use super::world::{Dice, World};
 
 /// A partition of the input topic.
 #[derive(Debug, Default)]
@@ -248,5 +248,25 @@ impl Client {
         }
         let is_due = self.statistics.len() > 3 || dice.percent(5);
         if is_due { self.statistics.pop_front().map(Task::Observe) } else { None }
+    }
+}
+
+impl World {
+    /// A process has chosen where to continue, as the records at its offset have expired. What was
+    /// written since an earlier choice must not be skipped.
+    pub fn choose_start(&mut self, partition: i32, next: i64) {
+        self.see("starts that --from chooses");
+        let lane = self.lanes.iter().position(|lane| lane.partition == partition);
+        let lane = lane.expect("there is such a partition");
+        let nth = self.scripts[lane].before(next);
+        let was_passed = nth <= self.lanes[lane].passed;
+        match &mut self.expired[lane] {
+            Some((_, chosen @ None)) => *chosen = Some(nth),
+            Some((_, Some(chosen))) if nth <= *chosen => (),
+            _ if was_passed => (),
+            _ => {
+                self.bad.insert("records are skipped that came after a start was chosen");
+            }
+        }
     }
 }

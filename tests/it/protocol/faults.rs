@@ -77,6 +77,7 @@ impl Schedule {
             87..94 => self.expire(),
             // A former owner that has not learnt it begins to write the table topic, and dies.
             94..96 => lock(&self.world).table.fence(),
+            96..98 => self.back_up(),
             _ => {
                 let of = self.below(2);
                 lock(&self.world).is_down[of] = true;
@@ -131,6 +132,9 @@ impl Schedule {
     /// Old records expire: those that are passed, or some that are unread.
     fn expire(&self) {
         let world = &mut *lock(&self.world);
+        if world.is_behind() {
+            return;
+        }
         let of = world.dice.below(self.scripts.len());
         let (passed, script) = (world.passed(of), &self.scripts[of]);
         let World { lanes, dice, expired, .. } = world;

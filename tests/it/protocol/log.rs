@@ -224,6 +224,7 @@ impl Script {
             rules: rules.clone(),
             partitioner: Some(Partitioner::None),
             topic_id: None,
+            keeps_positions: true,
         };
         let epochs: Vec<_> = (0..logs[0].starts.len()).map(epoch).collect();
         let script = |(log, partition): (Draft, i32)| {

@@ -21,6 +21,7 @@ use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::kafka::table::TableTopic;
 use tstar::internals::kafka::topic::StartFrom;
+use tstar::internals::model::epoch::Epoch;
 use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{
     LiveWorkers, Options, PartitionStores, ScyllaStores, WorkerReport,
@@ -61,6 +62,8 @@ pub struct Process {
     table: Option<TableTopic>,
     reader: RecordReader,
     budget: Arc<Budget>,
+    /// The newest epoch when it starts.
+    epoch: Arc<Epoch>,
     /// It is to drain and end.
     pub stops: Cell<bool>,
     pub is_frozen: Cell<bool>,
@@ -95,12 +98,12 @@ impl Process {
     /// Starts a process, which joins the group.
     pub fn start(schedule: &Schedule, this: &Weak<Schedule>, setup: Setup) -> Rc<Self> {
         let script = &schedule.scripts[0];
-        let (id, newest) = {
+        let (id, epoch) = {
             let mut world = lock(&schedule.world);
             world.clients.push(Some(Client { instance: setup.instance, ..Client::default() }));
             let id = world.clients.len() - 1;
             world.log(|| format!("{id} starts: {setup:?}"));
-            (id, script.epochs[world.epochs - 1].division())
+            (id, Arc::new(script.epochs[world.epochs - 1].clone()))
         };
         let brokers = Brokers::new("simulated:9092", BTreeMap::new()).expect("no options");
         let plan = ConsumerConfig {
@@ -142,7 +145,8 @@ impl Process {
                 find_schema: find_none(),
                 live: Arc::default(),
             },
-            table: schedule.kind.has_table.then(|| table::topic(newest)),
+            table: schedule.kind.has_table.then(|| table::topic(epoch.division())),
+            epoch,
             reader: schedule.reader.fork(),
             budget: Budget::new(setup.pace.memory),
             stops: Cell::new(false),
@@ -209,7 +213,8 @@ impl Process {
             };
             let brokers = &self.options.plan.brokers;
             let outputs = outputs::topics(&schedule.world, self.id, brokers, self.table.clone());
-            let stores = ScyllaStores { owner, outputs: Arc::new(outputs) };
+            let epoch = Some(Arc::clone(&self.epoch));
+            let stores = ScyllaStores { owner, outputs: Arc::new(outputs), epoch };
             let work = (self.reader.fork(), self.options.clone());
             let opened = stores.open(&handle);
             let future = Box::pin(run_worker(opened, assigned, work, Arc::clone(&self.budget)));
@@ -334,6 +339,7 @@ fn happens(world: &mut World, id: usize, event: &ConsumerEvent) {
         ConsumerEvent::Warning(text) if text.contains("do not keep offset") => {
             world.see("commits that are repeated");
         }
+        ConsumerEvent::Behind { .. } => world.see("workers that read again what was restored"),
         _ => (),
     }
 }

@@ -98,6 +98,11 @@ impl Reader {
         }
     }
 
+    /// Forgets the lookup that is under way.
+    pub fn abandon(&self) {
+        self.lookup.take();
+    }
+
     /// Ends the lookup that is under way.
     pub fn finish(&self, world: &mut World, truth: &Truth) {
         for _ in 0..MAX_POLLS {

@@ -46,7 +46,7 @@ pub struct Schedule {
     /// The partitions of devices, and the expired records, on which `truth` is based.
     base: RefCell<(Homes, Skips)>,
     pub processes: RefCell<Vec<Rc<Process>>>,
-    lookups: Reader,
+    pub lookups: Reader,
     pub kind: Kind,
     /// Number of faults to come.
     pub faults: Cell<usize>,
@@ -205,6 +205,8 @@ impl Schedule {
 
     /// Something happens next.
     pub fn turn(&self) {
+        self.age_backup();
+        let is_behind = lock(&self.world).is_behind();
         match self.below(1_000) {
             0..400 => self.poll_worker(),
             400..600 => self.step_poller(),
@@ -218,6 +220,7 @@ impl Schedule {
                 self.sessions();
             }
             910..945 => self.write(),
+            945..980 if is_behind => (),
             945..975 => self.look_up(),
             975..980 => self.check(),
             _ => self.disturb(),
@@ -252,9 +255,10 @@ impl Schedule {
     /// in each partition.
     fn write(&self) {
         let is_new = {
-            let world = &*lock(&self.world);
+            let world = &mut *lock(&self.world);
             let mut lanes = 0..self.scripts.len();
-            world.epochs < self.scripts[0].starts.len()
+            !world.is_behind()
+                && world.epochs < self.scripts[0].starts.len()
                 && lanes.all(|of| world.passed(of) >= self.scripts[of].starts[world.epochs])
         };
         if is_new {
@@ -278,6 +282,8 @@ impl Schedule {
         let members: Vec<u64> = world.group.members.keys().copied().collect();
         members.into_iter().for_each(|member| world.group.remove(member));
         world.table.fence();
+        // It would be of the epoch before.
+        world.backup = None;
         world.epochs += 1;
         world.log(|| format!("epoch {} begins", world.epochs));
     }
@@ -353,12 +359,16 @@ impl Schedule {
     }
 
     fn is_read(&self) -> bool {
-        let world = lock(&self.world);
-        (0..self.scripts.len()).all(|of| world.passed(of) == self.scripts[of].len())
+        let world = &mut *lock(&self.world);
+        !world.is_behind()
+            && (0..self.scripts.len()).all(|of| world.passed(of) == self.scripts[of].len())
     }
 
     pub fn finish(&self, seen: &mut EventCounts) -> BTreeSet<&'static str> {
-        lock(&self.world).is_calm = true;
+        {
+            let world = &mut *lock(&self.world);
+            (world.is_calm, world.backup) = (true, None);
+        }
         // A commit that arrived late has fallen back, and its response was lost: only the commit at
         // the end of the process, or its successor, mends that.
         for _ in 0..LAST_STARTS {

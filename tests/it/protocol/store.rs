@@ -4,10 +4,13 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tstar::internals::kafka::partition_handle::PartitionHandle;
+use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::store::repairs::{Repair, Repairs};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
+use tstar::internals::store::{
+    DeviceScope, Forget, KeptPositions, Order, PositionStore, StoreError, TripRow, TripStore,
+};
 
 use super::log::Script;
 use super::world::{Device, Shared, World, lock};
@@ -69,6 +72,21 @@ impl SimStore {
         self.trips.begin_repair(repair).await?;
         tokio::time::sleep(self.repairs_age + Duration::from_millis(1)).await;
         self.trips.end_repair(repair).await
+    }
+}
+
+impl PositionStore for SimStore {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        self.trips.positions(epoch).await
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        next: (i32, Offset),
+    ) -> Result<(), StoreError> {
+        self.trips.keep_position(epoch, generation, next).await
     }
 }
 

@@ -17,6 +17,7 @@ use tstar::internals::store::{Forget, Order, TripRow, TripStore};
 use super::broker::{Client, Group, Lane};
 use super::log::{Script, name};
 use super::outputs::{self, Event, Letter};
+use super::restore::Backup;
 use super::table::Table;
 use crate::nodes::{self, Connection, Nodes, PAIRS, SharedNodes};
 pub use crate::support::Dice;
@@ -92,7 +93,7 @@ pub struct World {
     wire: Vec<Message>,
     appends: Vec<Append>,
     /// The store on any two replicas, and on each pair of [`PAIRS`].
-    any_pair: ScyllaStore<Connection>,
+    pub any_pair: ScyllaStore<Connection>,
     by_pair: [ScyllaStore<Connection>; 3],
     pub feed: Vec<Event>,
     pub letters: Vec<Letter>,
@@ -118,6 +119,10 @@ pub struct World {
     pub has_news: bool,
     /// How often an operator has reset the offsets of the group.
     pub resets: u64,
+    /// A backup that is under way.
+    pub backup: Option<Backup>,
+    /// The partitions whose rows were restored, and lack some of this number of records.
+    pub behind: BTreeMap<usize, usize>,
     /// Number of repairs so far.
     pub repairs: i64,
     pub seen: EventCounts,
@@ -157,6 +162,8 @@ impl World {
             is_calm: false,
             has_news: false,
             resets: 0,
+            backup: None,
+            behind: BTreeMap::new(),
             repairs: 0,
             seen: EventCounts::new(),
             bad: BTreeSet::new(),
@@ -394,24 +401,6 @@ impl World {
     /// Number of records of a partition that the group does not read again.
     pub fn passed(&self, lane: usize) -> usize {
         self.scripts[lane].before(self.committed(lane))
-    }
-
-    /// A process has chosen where to continue, as the records at its offset have expired. What was
-    /// written since an earlier choice must not be skipped.
-    pub fn choose_start(&mut self, partition: i32, next: i64) {
-        self.see("starts that --from chooses");
-        let lane = self.lanes.iter().position(|lane| lane.partition == partition);
-        let lane = lane.expect("there is such a partition");
-        let nth = self.scripts[lane].before(next);
-        let was_passed = nth <= self.lanes[lane].passed;
-        match &mut self.expired[lane] {
-            Some((_, chosen @ None)) => *chosen = Some(nth),
-            Some((_, Some(chosen))) if nth <= *chosen => (),
-            _ if was_passed => (),
-            _ => {
-                self.bad.insert("records are skipped that came after a start was chosen");
-            }
-        }
     }
 
     /// A process dies: its messages in flight arrive whole, in part or not at all.

@@ -33,6 +33,7 @@ fn log() -> Log {
         rules: Rules::default(),
         partitioner: Some(Partitioner::Murmur2),
         topic_id: None,
+        keeps_positions: false,
     };
     Log { partition: 0, versions: Versions::of_partition(&[epoch], 0) }
 }

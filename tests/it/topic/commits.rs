@@ -147,6 +147,7 @@ fn config(brokers: &str) -> ConsumerConfig {
             rules: Rules::default(),
             partitioner: None,
             topic_id: None,
+            keeps_positions: false,
         },
         revoke_timeout: Duration::from_secs(1),
         drain_timeout: LIMIT,

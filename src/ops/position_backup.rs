@@ -1,0 +1,126 @@
+//! Copies the positions of a keyspace to a file before a snapshot of it is taken, and puts them
+//! back with the snapshot.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::{BadData, InvalidRequest, PreconditionFailed};
+use crate::model::epoch::Epoch;
+use crate::model::scalar::{Offset, Version};
+use crate::store::files::NewFile;
+use crate::store::positions::set_back;
+use crate::store::{AnyStore, EpochStore as _, PositionStore as _, StoreUrl};
+
+/// Maximum size of a file of positions, bytes: those of 100,000 partitions fit.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// How far a keyspace had read its topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PositionBackup {
+    /// Name of the topic.
+    pub topic: String,
+    /// Number of the newest epoch.
+    pub epoch: i32,
+    /// Version of offset 0 of that epoch, which no other keyspace has.
+    pub base: Version,
+    /// The next offset of each partition.
+    pub next_offsets: BTreeMap<i32, i64>,
+}
+
+/// Checks that a store is a keyspace.
+///
+/// # Errors
+/// It is a file.
+pub fn check(url: &StoreUrl) -> anyhow::Result<()> {
+    if url.path().is_some() {
+        let problem = "a store in a file has its positions in that file: tstar backup FILE";
+        return Err(InvalidRequest(problem.into()).into());
+    }
+    Ok(())
+}
+
+/// The newest epoch of a keyspace, and the next offset of each partition.
+async fn positions(store: &AnyStore) -> anyhow::Result<(Epoch, BTreeMap<i32, i64>)> {
+    let newest = store.epochs().await?.pop().ok_or_else(|| {
+        PreconditionFailed("the keyspace has read no topic, so it has no positions".into())
+    })?;
+    let kept = store.positions(newest.epoch).await?;
+    let mut next_offsets = BTreeMap::new();
+    for partition in 0..newest.partitions {
+        let Some(Offset(next)) = kept.position_of(&newest, partition) else {
+            let problem = format!(
+                "partition {partition} has no position yet, as an earlier version created epoch \
+                 {}; start `tstar run` with this version on every partition first",
+                newest.epoch
+            );
+            return Err(PreconditionFailed(problem).into());
+        };
+        next_offsets.insert(partition, next);
+    }
+    Ok((newest, next_offsets))
+}
+
+/// Copies the positions of a keyspace to a file.
+///
+/// # Errors
+/// The store has no positions, or the file cannot be written.
+pub async fn back_up(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBackup> {
+    let (Epoch { topic, epoch, base, .. }, next_offsets) = positions(store).await?;
+    let backup = PositionBackup { topic, epoch, base, next_offsets };
+    let failed = || format!("`{}` cannot be written", file.display());
+    let new = NewFile::create(file).with_context(failed)?;
+    let mut text = serde_json::to_vec(&backup)?;
+    text.push(b'\n');
+    new.file().write_all(&text).with_context(failed)?;
+    new.persist(file).with_context(failed)?;
+    Ok(backup)
+}
+
+/// Puts positions back that were copied before the snapshot that a keyspace was restored from: of
+/// each partition the lower one counts, the copied one or the one that the snapshot has. Returns
+/// them.
+///
+/// # Errors
+/// The file is not a copy of the positions of this keyspace, or the store fails.
+pub async fn restore(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBackup> {
+    let backup = read(file)?;
+    let newest = positions(store).await?.0;
+    let of_store = (&newest.topic, newest.epoch, newest.base);
+    if of_store != (&backup.topic, backup.epoch, backup.base) {
+        let problem = format!(
+            "`{}` has positions of epoch {} of topic `{}` (base {}), but the store has epoch {} of \
+             `{}` (base {}); name the file that was written before this snapshot",
+            file.display(),
+            backup.epoch,
+            backup.topic,
+            backup.base,
+            newest.epoch,
+            newest.topic,
+            newest.base
+        );
+        return Err(PreconditionFailed(problem).into());
+    }
+    let next_offsets = set_back(store, &newest, &backup.next_offsets).await?;
+    Ok(PositionBackup { next_offsets, ..backup })
+}
+
+fn read(file: &Path) -> anyhow::Result<PositionBackup> {
+    let failed = || format!("`{}` cannot be read", file.display());
+    let mut text = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text))
+        .with_context(failed)?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let problem = format!(
+            "`{}` is not a file that `tstar backup positions` wrote: {error}",
+            file.display()
+        );
+        BadData(problem).into()
+    })
+}

@@ -1,0 +1,51 @@
+//! Positions of partitions in Scylla, with the rows.
+
+use super::ScyllaStore;
+use super::cql::{Cql, Mode};
+use super::requests::Failure;
+use crate::model::epoch::Epoch;
+use crate::model::scalar::Offset;
+use crate::store::{KeptPositions, PositionStore, StoreError};
+
+const KEEP: &str = "INSERT INTO positions (epoch, generation, partition, next_offset)
+     VALUES (?, ?, ?, ?) USING TIMESTAMP ?";
+
+const ALL: &str = "SELECT generation, partition, next_offset FROM positions WHERE epoch = ?
+     ORDER BY generation ASC, partition ASC";
+
+/// The prepared statements about positions.
+pub(super) struct PositionStatements<C: Cql> {
+    keep: C::Statement,
+    all: C::Statement,
+}
+
+impl<C: Cql> PositionStatements<C> {
+    pub(super) async fn prepare(cql: &C) -> Result<Self, Failure> {
+        let prepare = |text| cql.prepare(text, Mode::Listed);
+        Ok(Self { keep: prepare(KEEP).await?, all: prepare(ALL).await? })
+    }
+}
+
+impl<C: Cql> PositionStore for ScyllaStore<C> {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        let statement = &self.shared.statements.positions.all;
+        let rows: Vec<(i32, i32, i64)> =
+            self.shared.rows("reading the positions", statement, (epoch,)).await?;
+        let Some(&(generation, ..)) = rows.last() else { return Ok(KeptPositions::default()) };
+        let newest = rows.into_iter().filter(|(of, ..)| *of == generation);
+        let next_offsets = newest.map(|(_, partition, next)| (partition, next)).collect();
+        Ok(KeptPositions { generation, next_offsets })
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        (partition, next): (i32, Offset),
+    ) -> Result<(), StoreError> {
+        let version = epoch.base + 2 * next.get();
+        let values = (epoch.epoch, generation, partition, next.get(), version);
+        let statement = &self.shared.statements.positions.keep;
+        self.shared.execute("keeping a position", statement, values).await
+    }
+}
