@@ -6,6 +6,7 @@ mod behind;
 mod kill;
 mod nodes;
 mod proxy;
+mod restore;
 
 use std::collections::BTreeMap;
 use std::fs::File;
