@@ -109,7 +109,8 @@ impl ExportedEpochs {
             store.add_control_key(key).await?;
         }
         for epoch in &self.epochs {
-            store.add_epoch(epoch).await?;
+            // Rows come by other ways than `run`, which would keep positions with them.
+            store.add_epoch(&Epoch { keeps_positions: false, ..epoch.clone() }).await?;
         }
         Ok(self.epochs.len())
     }
