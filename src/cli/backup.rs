@@ -68,7 +68,7 @@ pub enum BackupPart {
 pub enum RestorePart {
     /// Put the positions of a keyspace back, after a snapshot of it was restored
     #[command(after_help = RESTORE_POSITIONS_EXAMPLES)]
-    Positions(PositionsArgs),
+    Positions(RestorePositionsArgs),
 }
 
 /// Flags of `backup positions` and `restore positions`.
@@ -79,6 +79,16 @@ pub struct PositionsArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub server: ServerFlags,
+}
+
+/// Flags of `restore positions`.
+#[derive(Debug, Args)]
+pub struct RestorePositionsArgs {
+    #[command(flatten)]
+    pub positions: PositionsArgs,
+    /// Continue although trips were erased during the snapshot
+    #[arg(long)]
+    pub allow_erased: bool,
 }
 
 /// Flags of `restore`.
@@ -129,12 +139,15 @@ pub async fn restore(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    if let Some(RestorePart::Positions(args)) = &args.part {
+    if let Some(RestorePart::Positions(RestorePositionsArgs { positions: args, allow_erased })) =
+        &args.part
+    {
         let settings = context.settings(&[&args.server.0])?.0;
         position_backup::check(&StoreUrl::parse(&settings.store)?)?;
         let rules = Rules::default();
         let store = open::open(&settings, context, Access::WriteTopic(&rules)).await?;
-        return printer.json(&position_backup::restore(&store, &args.file).await?);
+        let restored = position_backup::restore(&store, &args.file, *allow_erased).await?;
+        return printer.json(&restored);
     }
     let file = args.file.as_ref().expect("clap requires it");
     let settings = context.settings(&[&args.server.0])?.0;

@@ -86,6 +86,12 @@ impl Epoch {
         kept.or_else(|| self.keeps_positions.then(start)).map(Offset)
     }
 
+    /// The version of the record at an offset of any of its partitions.
+    #[must_use]
+    pub fn version_at(&self, offset: Offset) -> Version {
+        self.base + 2 * offset.get()
+    }
+
     /// Checks the number of partitions that the topic has now, `None` if it does not exist.
     ///
     /// # Errors

@@ -13,11 +13,14 @@ use super::{BadData, InvalidRequest, PreconditionFailed};
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Offset, Version};
 use crate::store::files::NewFile;
-use crate::store::positions::set_back;
+use crate::store::positions::{devices_erased_since, lower_positions, replace};
 use crate::store::{AnyStore, EpochStore as _, PositionStore as _, StoreUrl};
 
 /// Maximum size of a file of positions, bytes: those of 100,000 partitions fit.
 const MAX_BYTES: u64 = 4 << 20;
+
+/// Maximum number of devices that an error names.
+const MAX_NAMED: usize = 5;
 
 /// How far a keyspace had read its topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,8 +90,13 @@ pub async fn back_up(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBa
 /// them.
 ///
 /// # Errors
-/// The file is not a copy of the positions of this keyspace, or the store fails.
-pub async fn restore(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBackup> {
+/// The file is not a copy of the positions of this keyspace; devices were erased while the snapshot
+/// was taken, which `allows_erased` accepts; or the store fails.
+pub async fn restore(
+    store: &AnyStore,
+    file: &Path,
+    allows_erased: bool,
+) -> anyhow::Result<PositionBackup> {
     let backup = read(file)?;
     let newest = positions(store).await?.0;
     let of_store = (&newest.topic, newest.epoch, newest.base);
@@ -106,8 +114,29 @@ pub async fn restore(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBa
         );
         return Err(PreconditionFailed(problem).into());
     }
-    let next_offsets = set_back(store, &newest, &backup.next_offsets).await?;
+    let next_offsets = lower_positions(store, &newest, &backup.next_offsets).await?;
+    let erased = devices_erased_since(store, &newest, &next_offsets).await?;
+    if !(erased.is_empty() || allows_erased) {
+        return Err(PreconditionFailed(erased_problem(&erased)).into());
+    }
+    replace(store, &newest, &next_offsets).await?;
     Ok(PositionBackup { next_offsets, ..backup })
+}
+
+/// Why positions are not restored, and what to do.
+fn erased_problem(devices: &[String]) -> String {
+    let named = devices.iter().take(MAX_NAMED).map(|device| format!("`{device}`"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let others = match devices.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        count => format!(" and {count} others"),
+    };
+    format!(
+        "trips of devices were erased while the snapshot was taken, so that it has them of before \
+         and after, and reading again does not correct that: {named}{others}; restore another \
+         snapshot, or continue with --allow-erased, and run tstar verify --repair once the \
+         positions have caught up"
+    )
 }
 
 fn read(file: &Path) -> anyhow::Result<PositionBackup> {

@@ -3,6 +3,7 @@
 //! A new kind of store needs a folder next to this file, a variant here, a variant and its URL in
 //! `url.rs`, and its options in [`OpenOptions`].
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::{
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
-use crate::model::scalar::{Day, Offset};
+use crate::model::scalar::{Day, Offset, Version};
 use crate::model::schema::{SchemaId, SchemaVerdict};
 
 /// A store without a server that is also its own journal: it has tables for positions, dead
@@ -329,6 +330,10 @@ impl PositionStore for AnyStore {
         next: (i32, Offset),
     ) -> Result<(), StoreError> {
         either!(self, keep_position(epoch, generation, next))
+    }
+
+    async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>, StoreError> {
+        either!(self, erased_since(first))
     }
 }
 

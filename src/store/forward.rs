@@ -1,10 +1,11 @@
 //! Forwards the methods of a store wrapper or a shared store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{KeptPositions, PositionStore, StoreError, TripStore};
 use crate::model::epoch::Epoch;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{Offset, Version};
 
 /// Implements methods of [`TripStore`](crate::store::TripStore) by forwarding. Calls the macro
 /// `$via` with `self`, the metric label of the operation and the call; `$via` picks the target.
@@ -220,5 +221,9 @@ impl<T: PositionStore> PositionStore for Arc<T> {
         next: (i32, Offset),
     ) -> Result<(), StoreError> {
         (**self).keep_position(epoch, generation, next).await
+    }
+
+    async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>, StoreError> {
+        (**self).erased_since(first).await
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use super::StoreError;
+use super::claims::known_home;
+use super::{StoreError, TripStore};
 use crate::model::epoch::Epoch;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{Offset, Version};
 
 /// How far the partitions of an epoch were read, as a store keeps it with the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,15 @@ pub trait PositionStore: Send + Sync {
         generation: i32,
         next: (i32, Offset),
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The devices with a forget at or after a version, and the last version of each. None, where
+    /// rows and positions are always of one moment.
+    fn erased_since(
+        &self,
+        _first: Version,
+    ) -> impl Future<Output = Result<BTreeMap<String, Version>, StoreError>> + Send {
+        async { Ok(BTreeMap::new()) }
+    }
 }
 
 impl KeptPositions {
@@ -53,19 +63,16 @@ pub async fn raise(
     next_offsets: &BTreeMap<i32, i64>,
 ) -> Result<(), StoreError> {
     let generation = store.positions(epoch.epoch).await?.generation;
-    for (&partition, &next) in next_offsets {
-        store.keep_position(epoch, generation, (partition, Offset(next))).await?;
-    }
-    Ok(())
+    write(store, epoch, generation, next_offsets).await
 }
 
-/// Replaces the positions of an epoch by those that were copied before a snapshot, after rows and
-/// positions were restored from it: rows may have been copied before the positions, so that of each
-/// partition the lower one counts. Returns the new ones.
+/// How far rows were read that were restored from a snapshot, if positions were copied before it:
+/// rows may have been copied before the positions of the snapshot, so that of each partition the
+/// lower one counts.
 ///
 /// # Errors
 /// The store fails.
-pub async fn set_back(
+pub async fn lower_positions(
     store: &impl PositionStore,
     epoch: &Epoch,
     copied: &BTreeMap<i32, i64>,
@@ -77,10 +84,56 @@ pub async fn set_back(
         let next = copied.into_iter().chain(restored).min();
         next.map(|next| (partition, next))
     };
-    let next_offsets: BTreeMap<i32, i64> = (0..epoch.partitions).filter_map(lower).collect();
-    for (&partition, &next) in &next_offsets {
-        // Those of the former generation cannot be set back: each was written at its own version.
-        store.keep_position(epoch, kept.generation + 1, (partition, Offset(next))).await?;
+    Ok((0..epoch.partitions).filter_map(lower).collect())
+}
+
+/// The devices that were erased at or after the positions of their partitions. What a snapshot has
+/// of such a device may be of before and after: a tombstone hides rows that are written again at
+/// the version of their record, so that reading again does not make it right.
+///
+/// # Errors
+/// The store fails.
+pub async fn devices_erased_since(
+    store: &(impl PositionStore + TripStore),
+    epoch: &Epoch,
+    next_offsets: &BTreeMap<i32, i64>,
+) -> Result<Vec<String>, StoreError> {
+    let version = |next: &i64| epoch.version_at(Offset(*next));
+    let lowest = next_offsets.values().min().map_or(Version::MAX, version);
+    let mut devices = Vec::new();
+    for (device, forget) in store.erased_since(lowest).await? {
+        let home = known_home(store, &device, &epoch.division()).await?;
+        let next = home.and_then(|partition| next_offsets.get(&partition));
+        // It may be of any partition, if that is unknown.
+        if forget >= next.map_or(lowest, version) {
+            devices.push(device);
+        }
     }
-    Ok(next_offsets)
+    Ok(devices)
+}
+
+/// Replaces the positions of an epoch, also by lower ones.
+///
+/// # Errors
+/// The store fails.
+pub async fn replace(
+    store: &impl PositionStore,
+    epoch: &Epoch,
+    next_offsets: &BTreeMap<i32, i64>,
+) -> Result<(), StoreError> {
+    // Those of the former generation cannot be set back: each was written at its own version.
+    let generation = store.positions(epoch.epoch).await?.generation + 1;
+    write(store, epoch, generation, next_offsets).await
+}
+
+async fn write(
+    store: &impl PositionStore,
+    epoch: &Epoch,
+    generation: i32,
+    next_offsets: &BTreeMap<i32, i64>,
+) -> Result<(), StoreError> {
+    for (&partition, &next) in next_offsets {
+        store.keep_position(epoch, generation, (partition, Offset(next))).await?;
+    }
+    Ok(())
 }

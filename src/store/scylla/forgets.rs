@@ -50,22 +50,35 @@ impl<C: Cql> Shared<C> {
         &self,
         limit: usize,
     ) -> Result<Option<Vec<String>>, StoreError> {
+        let mut devices = Vec::<String>::new();
+        let add = |device: String, _: Option<Version>| {
+            // The rows of a partition follow each other.
+            if devices.last() != Some(&device) {
+                devices.push(device);
+            }
+            devices.len() <= limit
+        };
+        self.visit_forgets(add).await?;
+        Ok((devices.len() <= limit).then_some(devices))
+    }
+
+    /// Calls a function with the device and the version of each forget, as long as it returns true.
+    pub(super) async fn visit_forgets(
+        &self,
+        mut visit: impl FnMut(String, Option<Version>) -> bool + Send,
+    ) -> Result<(), StoreError> {
         let (doing, select) = ("reading every forget", &self.statements.all_forgets);
-        let (mut devices, mut from) = (Vec::<String>::new(), Some(PagingState::start()));
+        let mut from = Some(PagingState::start());
         while let Some(at) = from {
             let (page, next): (Vec<ForgetRow>, _) = self.page(doing, select, &(), at).await?;
-            for (device, ..) in page {
-                // The rows of a partition follow each other.
-                if devices.last() != Some(&device) {
-                    devices.push(device);
+            for (device, version, ..) in page {
+                if !visit(device, version) {
+                    return Ok(());
                 }
-            }
-            if devices.len() > limit {
-                return Ok(None);
             }
             from = next;
         }
-        Ok(Some(devices))
+        Ok(())
     }
 
     /// Executes a write until it is acknowledged.

@@ -1,10 +1,12 @@
 //! Positions of partitions in Scylla, with the rows.
 
+use std::collections::BTreeMap;
+
 use super::ScyllaStore;
 use super::cql::{Cql, Mode};
 use super::requests::Failure;
 use crate::model::epoch::Epoch;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{Offset, Version};
 use crate::store::{KeptPositions, PositionStore, StoreError};
 
 const KEEP: &str = "INSERT INTO positions (epoch, generation, partition, next_offset)
@@ -43,9 +45,21 @@ impl<C: Cql> PositionStore for ScyllaStore<C> {
         generation: i32,
         (partition, next): (i32, Offset),
     ) -> Result<(), StoreError> {
-        let version = epoch.base + 2 * next.get();
-        let values = (epoch.epoch, generation, partition, next.get(), version);
+        let values = (epoch.epoch, generation, partition, next.get(), epoch.version_at(next));
         let statement = &self.shared.statements.positions.keep;
         self.shared.execute("keeping a position", statement, values).await
+    }
+
+    async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>, StoreError> {
+        let mut devices = BTreeMap::new();
+        let add = |device: String, version: Option<Version>| {
+            if let Some(version) = version.filter(|version| *version >= first) {
+                let last = devices.entry(device).or_insert(version);
+                *last = version.max(*last);
+            }
+            true
+        };
+        self.shared.visit_forgets(add).await?;
+        Ok(devices)
     }
 }

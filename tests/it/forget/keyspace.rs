@@ -94,3 +94,29 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     replay(&folder, &topic, &keyspace, "last");
     assert_eq!(rows(&keyspace, None), [""; 0]);
 }
+
+#[test]
+fn positions_from_before_a_forget_are_restored_on_demand_only() {
+    let (Some(topic), Some(keyspace)) =
+        (Topic::new(PARTITIONS), Keyspace::new(ClusteringOrder::Desc))
+    else {
+        return;
+    };
+    let folder = control_keys::folder();
+    let store = keyspace.url.to_string();
+    topic.send_lines(&fleet(&folder, 600), "no-device");
+    replay(&folder, &topic, &keyspace, "first");
+    let copied = folder.run(&format!("backup positions before.json --store {store}")).ends(0);
+    let words = format!("{} --store {store}", topic.flags());
+    let running = start(&folder, &format!("run {words} --group {}-first {HASTE}", topic.name));
+    folder.run(&format!("forget {DEVICE} --before {LATER} --yes --wait {words}")).ends(0);
+    until_committed(&topic, &format!("{}-first", topic.name));
+    drain(running, "run").ends(0);
+    folder.run(&format!("backup positions after.json --store {store}")).ends(0);
+
+    let before = format!("restore positions before.json --store {store}");
+    folder.run(&before).ends(78).prints_nothing().says(&[DEVICE, "erased", "--allow-erased"]);
+    folder.run(&format!("restore positions after.json --store {store}")).ends(0);
+    let restored = folder.run(&format!("{before} --allow-erased")).ends(0);
+    assert_eq!(restored.json(), copied.json());
+}

@@ -4,7 +4,6 @@ use tstar::internals::kafka::topic::StartFrom;
 
 use super::log::{Kind, log_time};
 use super::process::Process;
-use super::restore;
 use super::schedule::{MAX_PROCESSES, Schedule};
 use super::world::{Dice, World, lock};
 
@@ -78,7 +77,7 @@ impl Schedule {
             87..94 => self.expire(),
             // A former owner that has not learnt it begins to write the table topic, and dies.
             94..96 => lock(&self.world).table.fence(),
-            96..98 if *restore::IS_ON => self.back_up(),
+            96..98 => self.back_up(),
             _ => {
                 let of = self.below(2);
                 lock(&self.world).is_down[of] = true;

@@ -1,11 +1,10 @@
 //! Snapshots of the nodes, and what is restored from them after everything is lost.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::store::PositionStore;
-use tstar::internals::store::positions::set_back;
+use tstar::internals::store::positions::{devices_erased_since, lower_positions, replace};
 
 use super::schedule::Schedule;
 use super::world::{World, at_once, lock};
@@ -13,11 +12,6 @@ use crate::nodes::Replica;
 
 /// Largest number of turns between a snapshot and the loss of what it is restored from.
 const MOST_TURNS: usize = 300;
-
-/// Whether schedules contain backups: with `TSTAR_TEST_RESTORES=1` only, as some 15 of 100,000
-/// still go wrong, most of them in the table topic, after backups of several moments.
-pub static IS_ON: LazyLock<bool> =
-    LazyLock::new(|| std::env::var_os("TSTAR_TEST_RESTORES").is_some());
 
 /// What a backup has.
 pub struct Backup {
@@ -39,6 +33,13 @@ impl World {
         self.lanes.iter().filter_map(|lane| of_lane(lane.partition)).collect()
     }
 
+    /// Whether a device has records in two partitions.
+    fn has_contested_device(&self) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut devices = self.scripts.iter().flat_map(|script| &script.devices);
+        devices.any(|device| !seen.insert(device))
+    }
+
     /// Whether rows that were restored lack records that were passed before.
     pub fn is_behind(&mut self) -> bool {
         if !self.behind.is_empty() {
@@ -57,8 +58,8 @@ impl Schedule {
         let world = &mut *lock(&self.world);
         // A claim that is lost may be decided differently, and no log knows it. What expired unread
         // is not read again.
-        if self.kind.contested || self.kind.is_lossy || world.backup.is_some() || world.is_behind()
-        {
+        let is_left_out = world.has_contested_device() || self.kind.is_lossy;
+        if is_left_out || world.backup.is_some() || world.is_behind() {
             return;
         }
         let positions = world.positions(&world.epoch());
@@ -84,6 +85,19 @@ impl Schedule {
         self.restore(&backup);
     }
 
+    /// Whether devices were erased since the backup of the positions, as the copy of the forgets
+    /// tells, which is the last one.
+    fn is_refused(&self, backup: &Backup) -> bool {
+        let world = &mut *lock(&self.world);
+        let epoch = world.epoch();
+        let erased = at_once(devices_erased_since(&world.any_pair, &epoch, &backup.positions));
+        let is_refused = !erased.expect("nothing fails").is_empty();
+        if is_refused {
+            world.see("backups refused");
+        }
+        is_refused
+    }
+
     /// All processes end, and the nodes have what the backup has: of each partition and replica
     /// what it was at one moment or another since the positions were copied.
     fn restore(&self, backup: &Backup) {
@@ -93,7 +107,8 @@ impl Schedule {
         };
         let has_expired =
             |(partition, next): (&i32, &i64)| first_of(&lock(&self.world))[partition] > *next;
-        if backup.positions.iter().any(has_expired) {
+        let is_torn = lock(&self.world).dice.percent(70);
+        if backup.positions.iter().any(has_expired) || is_torn && self.is_refused(backup) {
             return;
         }
         let processes = self.processes.borrow().clone();
@@ -102,14 +117,15 @@ impl Schedule {
         let world = &mut *lock(&self.world);
         let members: Vec<u64> = world.group.members.keys().copied().collect();
         members.into_iter().for_each(|member| world.group.remove(member));
-        let is_torn = world.dice.percent(70);
         world.nodes().restore(&backup.replicas, is_torn);
         world.see(if is_torn { "torn backups restored" } else { "whole backups restored" });
         let epoch = world.epoch();
         // One of a single moment is right by itself.
         if is_torn || world.dice.percent(50) {
             let was_calm = std::mem::replace(&mut world.nodes().is_calm, true);
-            let set = at_once(set_back(&world.any_pair, &epoch, &backup.positions));
+            let store = &world.any_pair;
+            let lower = at_once(lower_positions(store, &epoch, &backup.positions));
+            let set = at_once(replace(store, &epoch, &lower.expect("the nodes are calm")));
             set.expect("the nodes are calm");
             world.nodes().is_calm = was_calm;
         }
