@@ -48,4 +48,5 @@ counts! {
     HOSTILE_RECORDS = "hostile records";
     LOOKUPS = "lookups while a trip grew";
     REBALANCES = "rebalances of one group";
+    SOAK = "minutes under load";
 }

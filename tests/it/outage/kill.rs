@@ -15,15 +15,15 @@ const NO_BROKER: &str = "no Kafka broker";
 const AT_A_TIME: usize = 40;
 
 /// Servers of this test only, with a topic and a keyspace.
-struct OwnServers {
-    broker: Server,
-    node: Server,
-    topic: Topic,
-    store: String,
+pub(super) struct OwnServers {
+    pub(super) broker: Server,
+    pub(super) node: Server,
+    pub(super) topic: Topic,
+    pub(super) store: String,
 }
 
 impl OwnServers {
-    fn start(folder: &Folder) -> Option<Self> {
+    pub(super) fn start(folder: &Folder) -> Option<Self> {
         let (kafka, cql) = (folder.path("kafka"), folder.path("cassandra"));
         let mut node = start_cassandra(&cql, free_port(), "127.0.0.1", "127.0.0.1")?;
         let mut broker = start_kafka(&kafka, free_port())?;
