@@ -27,7 +27,7 @@ pub enum Restart {
 pub enum WorkerExit {
     /// Every batch that it received is durable.
     Drained,
-    /// It was cancelled, or failed: what it had not acknowledged is discarded.
+    /// It was cancelled, failed, or asked for a new one: what it had not acknowledged is discarded.
     BrokenOff,
 }
 
@@ -109,9 +109,11 @@ impl PartitionHandle {
         *self.problem() = Some(problem);
     }
 
-    /// Asks for a new worker; this one does nothing more.
+    /// Asks for a new worker. This one does nothing more, so that a member that drains, and starts
+    /// none, does not wait for it.
     pub fn restart(&self, why: Restart) {
         *self.to_restart_lock() = Some(why);
+        self.end(WorkerExit::BrokenOff);
     }
 
     /// Why the worker has asked for a new one, if it has.
@@ -182,6 +184,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn nothing_waits_for_a_worker_that_asks_for_a_new_one() {
+        let handle = PartitionHandle::new(3, 70);
+        handle.restart(Restart::Behind(Offset(50)));
+        let long = Instant::now() + Duration::from_secs(60);
+        assert_eq!(handle.wait(long), Some(WorkerExit::BrokenOff));
+        assert_eq!(handle.to_restart(), Some(Restart::Behind(Offset(50))));
+    }
 
     #[test]
     fn the_wait_for_a_worker_ends_with_it_or_at_the_deadline() {
