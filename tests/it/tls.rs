@@ -12,6 +12,8 @@ mod issuer;
 #[cfg(feature = "tls")]
 mod nodes;
 #[cfg(feature = "tls")]
+mod peers;
+#[cfg(feature = "tls")]
 mod roles;
 #[cfg(feature = "tls")]
 mod sasl;

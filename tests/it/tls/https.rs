@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use openssl::ssl::{SslConnector, SslMethod, SslStream};
@@ -14,16 +15,16 @@ use crate::http::{Answer, Server, worked_example};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
 
-const SECRET: &str = "correct-horse-battery";
+pub(super) const SECRET: &str = "correct-horse-battery";
 
 /// A server with a certificate of an authority, which its clients trust.
-struct Https {
+pub(super) struct Https {
     server: Server,
-    authority: Authority,
+    authority: Rc<Authority>,
 }
 
 /// Writes a new certificate for this machine, and its key; returns the certificate.
-fn write_certificate(folder: &Folder, authority: &Authority) -> Vec<u8> {
+pub(super) fn write_certificate(folder: &Folder, authority: &Authority) -> Vec<u8> {
     let (certificate, key) = authority.sign("127.0.0.1");
     folder.write("cert.pem", &certificate);
     folder.write("key.pem", key);
@@ -38,8 +39,12 @@ fn connector(authority: &Authority) -> SslConnector {
 }
 
 impl Https {
+    pub(super) fn new(server: Server, authority: &Rc<Authority>) -> Self {
+        Self { server, authority: Rc::clone(authority) }
+    }
+
     fn start(folder: &Folder, flags: &str) -> Self {
-        let authority = Authority::new("tstar tests");
+        let authority = Rc::new(Authority::new("tstar tests"));
         write_certificate(folder, &authority);
         worked_example(folder);
         folder.write("token", SECRET);
@@ -48,7 +53,7 @@ impl Https {
              key.pem {flags}"
         );
         let server = Server::launch(folder, &words);
-        let https = Self { server, authority };
+        let https = Self::new(server, &authority);
         let ready = || (https.get("/readyz").status == 200).then_some(());
         until("the server to be ready", LIMIT, ready, || None);
         https
@@ -72,13 +77,13 @@ impl Https {
         Answer::read(&answer)
     }
 
-    fn get(&self, target: &str) -> Answer {
+    pub(super) fn get(&self, target: &str) -> Answer {
         let bearer = format!("authorization: Bearer {SECRET}\r\n");
         self.request("GET", target, &bearer, b"")
     }
 
     /// The value of a series.
-    fn metric(&self, series: &str) -> f64 {
+    pub(super) fn metric(&self, series: &str) -> f64 {
         let text = self.get("/metrics").is(200).text();
         let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
         text.lines().find_map(value).unwrap_or(0.0)
