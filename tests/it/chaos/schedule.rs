@@ -305,7 +305,7 @@ fn schedules_of_faults_end_as_the_model_says() {
     if let Some(seed) = number("TSTAR_TEST_CHAOS_SEED") {
         return run(seed..seed + 1, &all);
     }
-    let schedules = number("TSTAR_TEST_CHAOS").unwrap_or(20);
+    let schedules = number("TSTAR_TEST_CHAOS").unwrap_or(10);
     let first = u64::from(fastrand::u32(..));
     println!("chaos: schedules of seeds from {first}");
     for round in 0..AT_MOST {

@@ -55,6 +55,7 @@ fn catch_up(folder: &Folder, topic: &Topic, store: &str) {
 }
 
 #[test]
+#[ignore = "takes minutes: tests/nightly/long"]
 fn a_lost_keyspace_is_restored_and_ends_as_if_nothing_had_happened() {
     let folder = Folder::new();
     let data = folder.path("cassandra");
