@@ -85,8 +85,8 @@ impl Schedule {
         self.restore(&backup);
     }
 
-    /// Whether devices were erased since the backup of the positions, as the copy of the forgets
-    /// tells, which is the last one.
+    /// Whether devices were erased since the backup of the positions, by the copy of the forgets,
+    /// which is the last one.
     fn is_refused(&self, backup: &Backup) -> bool {
         let world = &mut *lock(&self.world);
         let epoch = world.epoch();
