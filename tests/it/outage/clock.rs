@@ -10,7 +10,6 @@ use crate::cli::Folder;
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::servers::skip;
 use crate::topic::Topic;
-use crate::topic::keyspace::store;
 
 /// How far the clock is from that of the machine, for one part of the records after the other.
 const CLOCKS: [&str; 4] = ["+0h", "+5h", "-5h", "+0h"];
@@ -33,14 +32,17 @@ fn hours(said: &str) -> i64 {
 }
 
 #[test]
+#[ignore = "takes minutes: tests/nightly/long"]
 fn a_clock_that_is_set_ahead_and_back_costs_nothing() {
     let Some(library) = library() else { return };
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
-    let (folder, store) = (Folder::new(), store(&keyspace));
+    let (folder, store) = (Folder::new(), keyspace.url.to_string());
     let records = keyed(&fleet(&folder, 4_000, "0.01"));
     let flags = format!("{} --group {} --store {store}", topic.flags(), topic.name);
-    let words = format!("run {flags} --from earliest --create-topics --max-staleness 50ms");
+    let words = format!(
+        "run {flags} --from earliest --create-topics --flush-interval 5ms --max-staleness 50ms"
+    );
     let mut command = folder.command(&words);
     command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", folder.path("clock"));
     // Read with each question; and time that passes is measured by another clock, as it is where

@@ -40,7 +40,7 @@ struct Use {
 }
 
 impl Use {
-    fn of(daemon: &Daemon, began: Instant) -> Self {
+    fn measure(daemon: &Daemon, began: Instant) -> Self {
         let process = format!("/proc/{}", daemon.child.id());
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -112,7 +112,7 @@ fn disturb(
     while began.elapsed() < whole {
         assert_eq!(tick.recv_timeout(Duration::from_secs(1)), Err(RecvTimeoutError::Timeout));
         first.is_up();
-        uses.push(Use::of(first, began));
+        uses.push(Use::measure(first, began));
         if faults.last().is_some_and(|at| began.elapsed() > *at) {
             faults.pop();
             let server = if faults.is_empty() { &mut *node } else { &mut *broker };
