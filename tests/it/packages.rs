@@ -33,6 +33,17 @@ fn seconds(text: &str) -> u64 {
 }
 
 #[test]
+fn the_changelog_keeps_a_changelog() {
+    let text = read("CHANGELOG.md");
+    let mut versions = text.lines().filter_map(|line| line.strip_prefix("## "));
+    assert_eq!(versions.next(), Some("[Unreleased]"));
+    assert!(versions.all(|it| it.starts_with('[') && it.contains("] - 20")), "version and day");
+    let kinds: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let known = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| known.contains(kind)), "{kinds:?}");
+}
+
+#[test]
 fn the_settings_file_is_valid_with_and_without_its_suggestions() {
     let settings = read("deploy/tstar.toml");
     let is_setting = |line: &&str| line.starts_with("# ") && line.contains(" = ");
