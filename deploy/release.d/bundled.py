@@ -27,7 +27,8 @@ OWN = {"clang-sys", "openssl-sys", "prettyplease", "rayon-core", "ring"}
 def packages(target, features):
     """The packages that tstar is built of, without those of tests."""
     command = ["cargo", "metadata", "--format-version=1", "--locked", "--offline"]
-    command += ["--filter-platform", target, "--features", features]
+    command += ["--filter-platform", target]
+    command += ["--no-default-features", "--features", features]
     found = json.loads(subprocess.check_output(command))
     nodes = {node["id"]: node for node in found["resolve"]["nodes"]}
     seen, rest = set(), [found["resolve"]["root"]]

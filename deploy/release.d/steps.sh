@@ -106,6 +106,24 @@ make_chart() {
         --destination "$out" >&2
 }
 
+# The last stage of the Dockerfile, on files that its first stage would have made.
+make_image() {
+    has_program
+    need_engine
+    local name=tstar-$version-image-${target%%-*} context=$stage/image
+    local build=(build --label "org.opencontainers.image.version=$version"
+        --label "org.opencontainers.image.revision=$TSTAR_COMMIT" --tag "tstar:$version")
+    rm -rf "$context"
+    deploy/rootfs "$(program)" "$context/image"
+    sed -n 's|^COPY --from=build |COPY |; /^FROM scratch$/,$p' Dockerfile >"$context/Dockerfile"
+    # The format of OCI knows no health checks.
+    [ "${engine[0]}" != podman ] || build+=(--format docker --timestamp "$SOURCE_DATE_EPOCH")
+    "${engine[@]}" "${build[@]}" "$context" >&2
+    rm -f "$out/$name.tar"*
+    "${engine[@]}" save --output "$out/$name.tar" "tstar:$version" >&2
+    gzip -9n "$out/$name.tar"
+}
+
 make_sums() {
     (cd "$out" && rm -f SHA256SUMS && sha256sum -- * >"$stage/SHA256SUMS")
     mv "$stage/SHA256SUMS" "$out/"

@@ -41,3 +41,20 @@ need_deb() { cargo_tool cargo-deb 3.8.0; }
 need_rpm() { cargo_tool cargo-generate-rpm 0.21.1; }
 need_helm() { go_tool helm helm.sh/helm/v3/cmd/helm v3.22.0; }
 need_kubeconform() { go_tool kubeconform github.com/yannh/kubeconform/cmd/kubeconform v0.8.0; }
+
+# need_engine: sets $engine, the command that builds images. Where there is none, and as root on Debian, it is the
+# podman of the tests, with its storage in target/servers.
+need_engine() {
+    local folder=$root/target/servers/engine
+    if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+        engine=(docker)
+    elif [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ]; then
+        tests/servers/engine.sh install "$folder" >&2
+        export CONTAINERS_CONF=$folder/containers.conf
+        engine=(podman --root "$folder/storage" --runroot "$folder/run")
+    elif command -v podman >/dev/null; then
+        engine=(podman)
+    else
+        fail "no docker or podman found, which builds the image"
+    fi
+}

@@ -43,6 +43,35 @@ fn the_changelog_keeps_a_changelog() {
     assert!(!kinds.is_empty() && kinds.iter().all(|kind| known.contains(kind)), "{kinds:?}");
 }
 
+/// The texts of all keys `path` in a manifest.
+fn paths(value: &toml::Value) -> Vec<&str> {
+    match value {
+        toml::Value::Table(table) => {
+            let own = table.get("path").and_then(toml::Value::as_str);
+            own.into_iter().chain(table.values().flat_map(paths)).collect()
+        }
+        toml::Value::Array(list) => list.iter().flat_map(paths).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn the_image_is_built_from_all_files_that_cargo_reads() {
+    let rules = read(".dockerignore");
+    let mut rules = rules.lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(rules.next(), Some("*"), "nothing is sent that is not named");
+    let sent: Vec<_> = rules.map(|rule| rule.strip_prefix('!').expect(rule)).collect();
+    let manifest = toml::Value::Table(toml("Cargo.toml"));
+    let build = manifest["package"]["build"].as_str().unwrap();
+    let mut needed = paths(&manifest);
+    assert!(needed.contains(&"crates/rdkafka-extra") && needed.contains(&"src/main.rs"));
+    needed.retain(|path| *path != ".");
+    needed.extend([build, "Cargo.lock", "schema", "deploy/rootfs"]);
+    let is_sent = |path: &&str| sent.iter().any(|it| Path::new(path).starts_with(it));
+    let missing: Vec<_> = needed.iter().filter(|path| !is_sent(path)).collect();
+    assert!(missing.is_empty(), ".dockerignore keeps back {missing:?}");
+}
+
 #[test]
 fn the_settings_file_is_valid_with_and_without_its_suggestions() {
     let settings = read("deploy/tstar.toml");

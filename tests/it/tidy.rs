@@ -189,11 +189,9 @@ fn movable(text: &str) -> Vec<String> {
     let names = text.lines().map(str::trim).filter_map(|line| {
         let value = |prefix| line.strip_prefix(prefix).map(str::trim);
         value("ARG BUILD_IMAGE=")
-            .or_else(|| value("ARG RUNTIME_IMAGE="))
-            .or_else(|| value("FROM ").filter(|it| !it.starts_with("${")))
+            .or_else(|| value("FROM ").filter(|it| !it.starts_with("${") && *it != "scratch"))
             .or_else(|| value("image:"))
             .or_else(|| value("BUILD_IMAGE:"))
-            .or_else(|| value("RUNTIME_IMAGE:"))
     });
     let default = |name: &'_ str| {
         let inner = name.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
@@ -297,7 +295,8 @@ fn the_top_level_holds_only_what_belongs_there() {
 #[test]
 fn images_are_named_by_digest() {
     let planted = "ARG BUILD_IMAGE=rust:1\nFROM ${BUILD_IMAGE} AS build\nFROM debian:12\n\
-                   image: ${X:-tstar:local}\nimage: ${X:-kafka:4@sha256:12}\nimage: ${X:-a:1}\n";
+                   FROM scratch\nimage: ${X:-tstar:local}\nimage: ${X:-kafka:4@sha256:12}\n\
+                   image: ${X:-a:1}\n";
     assert_eq!(movable(planted).len(), 4, "{:?}", movable(planted));
     let is_deployed = |path: &PathBuf| {
         let is_yaml = path.extension().is_some_and(|it| it == "yml");

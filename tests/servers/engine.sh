@@ -2,11 +2,13 @@
 # A container engine that speaks the Docker API, for a Debian machine that has none and reaches no image registry.
 #   engine.sh start DIR [PID]  prints DOCKER_HOST=...; the engine ends with process PID, or by stop
 #   engine.sh stop DIR
+#   engine.sh install DIR      installs and configures it, for `podman --root DIR/storage --runroot DIR/run`, with the
+#                              variable CONTAINERS_CONF=DIR/containers.conf
 # It is podman with runc, from Debian's packages, with everything in DIR. Its images apache/kafka and cassandra are
 # stand-ins, built here: the real servers from their published jars, on Debian with Java 17. Root only.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
-usage() { echo "usage: engine.sh start DIR [PID] | engine.sh stop DIR" >&2; exit 2; }
+usage() { echo "usage: engine.sh start DIR [PID] | engine.sh stop DIR | engine.sh install DIR" >&2; exit 2; }
 [ $# -ge 2 ] || usage
 mkdir -p "$2"
 dir="$(cd "$2" && pwd)"
@@ -105,5 +107,6 @@ start() {
 case "$1" in
   start) start "${3:-}" ;;
   stop) stop ;;
+  install) install_all >&2; configure ;;
   *) usage ;;
 esac

@@ -161,6 +161,7 @@ stop_daemon() {
 
 clean_up() {
     [ -z "${daemon:-}" ] || kill -KILL "$daemon" 2>/dev/null || true
+    leave_image
     leave_debian
 }
 
