@@ -3,6 +3,7 @@
 //! Each test asks: afterwards, does the store hold what an undisturbed run gives?
 
 mod behind;
+mod clock;
 mod kill;
 mod nodes;
 mod proxy;
@@ -34,9 +35,13 @@ struct Daemon {
 
 impl Daemon {
     fn start(folder: &Folder, name: &str, words: &str) -> Self {
+        Self::spawn(folder, name, folder.command(words))
+    }
+
+    fn spawn(folder: &Folder, name: &str, mut command: Command) -> Self {
         let log = folder.path(&format!("{name}.log"));
         let file = File::create(&log).unwrap();
-        let child = folder.command(words).stdout(Stdio::piped()).stderr(file).spawn().unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(file).spawn().unwrap();
         Self { child, log }
     }
 
