@@ -3,7 +3,8 @@
 # data in DIR. Nodes of one cluster share ports and SEED, and start one after the other. RPC is where clients
 # are heard, where that is not ADDRESS. Where there is DIR/tls, clients are heard over TLS alone and show a certificate:
 # server.pem has the node's key and certificate, ca.pem who signs for clients. Where there is DIR/roles, clients log in
-# instead: at first as cassandra, with that password.
+# instead: at first as cassandra, with that password. Where there is DIR/jmx, nodetool is heard on 127.0.0.1, at the port
+# in that file.
 set -euo pipefail
 jars="$1" dir="$2" port="$3" address="${4:-127.0.0.1}" seed="${5:-${4:-127.0.0.1}}" rpc="${6:-${4:-127.0.0.1}}"
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -56,7 +57,9 @@ cat >"$dir/conf/logback.xml" <<X
   <root level="WARN"><appender-ref ref="out"/></root>
 </configuration>
 X
+jmx=()
+[ ! -e "$dir/jmx" ] || jmx=("-Dcassandra.jmx.local.port=$(<"$dir/jmx")")
 # The first role at once, not after ten seconds.
-exec java -Xms512m -Xmx1g -Dcassandra.superuser_setup_delay_ms=0 "@$here/cassandra.options" \
+exec java -Xms512m -Xmx1g -Dcassandra.superuser_setup_delay_ms=0 "${jmx[@]}" "@$here/cassandra.options" \
   "-Dcassandra.config=file://$dir/conf/cassandra.yaml" "-Dcassandra.storagedir=$dir" \
   -cp "$dir/conf:$jars/*" org.apache.cassandra.service.CassandraDaemon

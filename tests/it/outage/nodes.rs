@@ -16,7 +16,7 @@ use crate::servers::ready::until;
 use crate::servers::{LIMIT, Server, free_port, start_cassandra};
 use crate::topic::Topic;
 
-const HOSTS: [&str; 3] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
+pub(super) const HOSTS: [&str; 3] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
 
 /// Lines per round.
 const LINES: usize = 500;
@@ -24,15 +24,15 @@ const LINES: usize = 500;
 /// Rounds while a node is down.
 const ROUNDS: usize = 3;
 
-/// Nodes of one cluster.
-struct Cluster {
-    nodes: Vec<Server>,
+/// Nodes of one cluster, with their data in folders that are named like their hosts.
+pub(super) struct Cluster {
+    pub(super) nodes: Vec<Server>,
     runtime: Runtime,
     session: Session,
 }
 
 impl Cluster {
-    fn start(folder: &Folder) -> Option<Self> {
+    pub(super) fn start(folder: &Folder) -> Option<Self> {
         let port = free_port();
         let mut nodes = Vec::new();
         for host in HOSTS {
@@ -48,7 +48,7 @@ impl Cluster {
         Some(Self { nodes, runtime, session })
     }
 
-    fn store(&self) -> String {
+    pub(super) fn store(&self) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(Server::address).collect();
         format!("scylla://{}/fleet", nodes.join(","))
     }
@@ -73,7 +73,7 @@ impl Cluster {
     }
 
     /// Waits until all nodes answer a query together.
-    fn until_whole(&self) {
+    pub(super) fn until_whole(&self) {
         let ask = || {
             let mut select = Statement::new("SELECT topic FROM fleet.epochs");
             select.set_consistency(Consistency::All);

@@ -1,16 +1,16 @@
-//! Keyspaces that are lost, and restored: from a snapshot of a node and the positions that were
-//! copied before it, or from nothing but the log.
+//! Keyspaces that are lost, and restored: from snapshots of the nodes and the positions that were
+//! copied before them, or from nothing but the log.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::nodes::{Cluster, HOSTS};
 use super::{Daemon, PARTITIONS, fleet, keyed};
 use crate::cli::Folder;
 use crate::keyspace::{ClusteringOrder, Keyspace};
-use crate::servers::{LIMIT, Server, free_port, start_cassandra};
+use crate::servers::{LIMIT, Server, free_port};
 use crate::topic::Topic;
 
 /// What `run` says of a partition whose rows are behind the group, and once they have caught up.
@@ -24,17 +24,23 @@ fn export(folder: &Folder, store: &str) -> Vec<Value> {
     trips
 }
 
-fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-r").args([from, to]).status().unwrap();
-    assert!(copied.success(), "{} cannot be copied", from.display());
-}
-
-/// The files of a node, without what it would write after a snapshot.
-fn snapshot(node: &mut Server, from: &Path, to: &Path) {
-    node.kill();
-    copy(from, to);
-    node.restart();
-    node.wait_until_ready(LIMIT);
+/// Puts a snapshot in the place of what a node has of the keyspace.
+fn put_back(node: &Path, snapshots: [(&str, &str); 2]) {
+    for lost in ["commitlog", "hints", "saved_caches"] {
+        fs::remove_dir_all(node.join(lost)).unwrap();
+    }
+    let children = |folder: &Path| fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    // A snapshot also has a list of its files and the statements of its table.
+    let is_of_table = |it: &PathBuf| it.extension().is_none_or(|end| end != "json" && end != "cql");
+    for table in children(&node.join("data/fleet")) {
+        children(&table).filter(|it| it.is_file()).for_each(|it| fs::remove_file(it).unwrap());
+        let name = table.file_name().unwrap().to_str().unwrap();
+        let (_, snapshot) = snapshots.iter().rfind(|(it, _)| name.starts_with(it)).unwrap();
+        let snapshot = table.join("snapshots").join(snapshot);
+        for file in children(&snapshot).filter(is_of_table) {
+            fs::copy(&file, table.join(file.file_name().unwrap())).unwrap();
+        }
+    }
 }
 
 /// The flags of a daemon that writes often.
@@ -58,14 +64,15 @@ fn catch_up(folder: &Folder, topic: &Topic, store: &str) {
 #[ignore = "takes minutes: tests/nightly/long"]
 fn a_lost_keyspace_is_restored_and_ends_as_if_nothing_had_happened() {
     let folder = Folder::new();
-    let data = folder.path("cassandra");
     let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let Some(mut node) = start_cassandra(&data, free_port(), "127.0.0.1", "127.0.0.1") else {
-        return;
-    };
-    node.wait_until_ready(LIMIT);
-    let store = format!("scylla://{}/fleet", node.address());
-    folder.run(&format!("schema apply --create-keyspace --store {store}")).ends(0);
+    for host in HOSTS {
+        fs::create_dir(folder.path(host)).unwrap();
+        folder.write(&format!("{host}/jmx"), free_port().to_string());
+    }
+    let Some(mut cluster) = Cluster::start(&folder) else { return };
+    let store = cluster.store();
+    let apply = "schema apply --create-keyspace --replication-factor 3";
+    folder.run(&format!("{apply} --store {store}")).ends(0);
     let refused = folder.run(&format!("backup positions p.json --store {store}"));
     refused.ends(78).says(&["has read no topic"]);
 
@@ -76,27 +83,32 @@ fn a_lost_keyspace_is_restored_and_ends_as_if_nothing_had_happened() {
     daemon.until_committed(&topic, &topic.name);
     let copied = folder.run(&format!("backup positions p.json --store {store}")).ends(0).json();
     assert_eq!(copied["topic"], topic.name.as_str());
-    // The snapshot is later, so that its rows are ahead of the copied positions.
-    let (between, last) = rest.split_at(3_000);
-    topic.send(between);
-    daemon.until_committed(&topic, &topic.name);
-    snapshot(&mut node, &data, &folder.path("snapshot"));
+    // The snapshots are later and of different moments, while rows are written.
+    let (during, last) = rest.split_at(3_000);
+    for (node, part) in cluster.nodes.iter().zip(during.chunks(1_000)) {
+        topic.send(part);
+        node.nodetool(&["snapshot", "-t", "rows", "fleet"]);
+    }
+    for node in &cluster.nodes {
+        node.nodetool(&["snapshot", "-t", "rows-forgets", "--table", "forgets", "fleet"]);
+    }
     topic.send(last);
     daemon.until_committed(&topic, &topic.name);
     daemon.drain();
     let expected = export(&folder, &store);
 
-    node.kill();
-    fs::remove_dir_all(&data).unwrap();
-    copy(&folder.path("snapshot"), &data);
-    node.restart();
-    node.wait_until_ready(LIMIT);
+    cluster.nodes.iter_mut().for_each(Server::kill);
+    for (node, host) in cluster.nodes.iter_mut().zip(HOSTS) {
+        put_back(&folder.path(host), [("", "rows"), ("forgets-", "rows-forgets")]);
+        node.restart();
+        node.wait_until_ready(LIMIT);
+    }
+    cluster.until_whole();
     assert_ne!(export(&folder, &store), expected, "nothing was lost");
     let restored = folder.run(&format!("restore positions p.json --store {store}")).ends(0).json();
     assert_eq!(restored, copied, "those of the snapshot are higher");
     let verify =
         format!("verify --brokers {} --group {} --store {store}", topic.brokers, topic.name);
-    folder.run(&verify).ends(0);
     catch_up(&folder, &topic, &store);
     assert_eq!(export(&folder, &store), expected);
     folder.run(&verify).ends(0);

@@ -159,6 +159,22 @@ impl Server {
         self.child = spawn(*kind, jars, folder, *port, host, seed);
     }
 
+    /// Runs `nodetool` on a Cassandra node whose folder has the port for it in a file `jmx`.
+    ///
+    /// # Panics
+    /// It fails.
+    #[track_caller]
+    pub fn nodetool(&self, words: &[&str]) {
+        let port = fs::read_to_string(self.folder.join("jmx")).unwrap();
+        let mut command = Command::new("java");
+        command.arg(format!("@{ROOT}/tests/servers/cassandra.options"));
+        // It keeps a history there.
+        command.arg(format!("-Duser.home={}", self.folder.display()));
+        command.arg("-cp").arg(format!("{}/*", self.jars.display()));
+        command.args(["org.apache.cassandra.tools.NodeTool", "-h", "127.0.0.1", "-p", &port]);
+        run(command.args(words));
+    }
+
     /// Kills it and removes its data.
     pub fn remove(mut self) {
         self.kill();
@@ -242,9 +258,17 @@ fn java() -> Result<Command, String> {
 #[cfg(feature = "tls")]
 #[track_caller]
 pub fn run_kafka_tool(class: &str, words: &[&str]) {
-    let mut command = java().unwrap();
-    let output = command.arg(class).args(words).output().unwrap();
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    run(java().unwrap().arg(class).args(words));
+}
+
+/// Runs a command to its end.
+///
+/// # Panics
+/// It fails.
+#[track_caller]
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (printed, failed) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{command:?}: {printed}{failed}");
 }
