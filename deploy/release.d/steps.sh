@@ -112,7 +112,7 @@ make_image() {
     need_engine
     local name=tstar-$version-image-${target%%-*} context=$stage/image
     local build=(build --label "org.opencontainers.image.version=$version"
-        --label "org.opencontainers.image.revision=$TSTAR_COMMIT" --tag "tstar:$version")
+        --label "org.opencontainers.image.revision=$TSTAR_COMMIT" --tag "localhost/tstar:$version")
     rm -rf "$context"
     deploy/rootfs "$(program)" "$context/image"
     sed -n 's|^COPY --from=build |COPY |; /^FROM scratch$/,$p' Dockerfile >"$context/Dockerfile"
@@ -120,7 +120,7 @@ make_image() {
     [ "${engine[0]}" != podman ] || build+=(--format docker --timestamp "$SOURCE_DATE_EPOCH")
     "${engine[@]}" "${build[@]}" "$context" >&2
     rm -f "$out/$name.tar"*
-    "${engine[@]}" save --output "$out/$name.tar" "tstar:$version" >&2
+    "${engine[@]}" save --output "$out/$name.tar" "localhost/tstar:$version" >&2
     gzip -9n "$out/$name.tar"
 }
 
