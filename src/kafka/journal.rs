@@ -5,14 +5,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::types::RDKafkaErrorCode;
 
 use super::client::Brokers;
 use super::feed_record::{Subject, feed_record};
 use super::kept_position::KeptPosition;
 use super::letter_limit::Limit;
 use super::partition_handle::PartitionHandle;
-use super::producer::{ConfiguredProducer, Producer, ProducerClient, ProducerRecord, size};
+use super::producer::{
+    ConfiguredProducer, Producer, ProducerClient, ProducerRecord, is_timestamp_refused, size,
+};
 use super::table::{TableTopic, TableWriter};
 use super::topic::Topics;
 use super::{KafkaError, letter_limit};
@@ -337,12 +338,6 @@ impl<C: ProducerClient> OutputTopics<C> {
             refused = bytes;
         }
     }
-}
-
-/// Whether a batch may have been refused for a timestamp: brokers then report an invalid record.
-fn is_timestamp_refused(error: &ClientError) -> bool {
-    use RDKafkaErrorCode as Code;
-    matches!(error.rdkafka_error_code(), Some(Code::InvalidTimestamp | Code::InvalidRecord))
 }
 
 /// The error of a topic that refuses even the smallest encoding of a record.

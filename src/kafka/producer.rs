@@ -328,7 +328,8 @@ impl<C: ProducerClient> Producer<C> {
                 if self.brokers.timeout().is_some_and(|timeout| last_ack.elapsed() >= timeout) {
                     return Err(reason);
                 }
-                (self.on_waiting)(&format!("topic `{topic}` accepts no records: {reason}"));
+                let hint = if is_timestamp_refused(&reason) { WRONG_CLOCK } else { "" };
+                (self.on_waiting)(&format!("topic `{topic}` accepts no records: {reason}{hint}"));
                 let jitter = 0.5 + fastrand::f64() / 2.0;
                 tokio::time::sleep(backoff.mul_f64(jitter)).await;
                 backoff = (backoff * 2).min(MAX_BACKOFF);
@@ -356,7 +357,7 @@ async fn send_once<C: ProducerClient>(
             Ok(delivery) => sent.push((index, delivery)),
             Err(error) if is_too_large(&error) => too_large.push((index, error)),
             Err(error) => {
-                fail_if_permanent(&error)?;
+                fail_if_permanent(&error, records[index].0)?;
                 failed.push(index);
                 reason = Some(error);
             }
@@ -367,7 +368,7 @@ async fn send_once<C: ProducerClient>(
             Ok(done) => metadata[index] = done,
             Err(error) if is_too_large(&error) => too_large.push((index, error)),
             Err(error) => {
-                fail_if_permanent(&error)?;
+                fail_if_permanent(&error, records[index].0)?;
                 failed.push(index);
                 reason = Some(error);
             }
@@ -413,19 +414,29 @@ fn is_too_large(error: &ClientError) -> bool {
     )
 }
 
-/// Passes on an error that sending again cannot resolve; any other is `Ok`.
-fn fail_if_permanent(error: &ClientError) -> Result<(), ClientError> {
+/// What is added to the message of a record that was refused for its time, if that is this machine's.
+const WRONG_CLOCK: &str = "; is the clock of this machine right? brokers refuse times too far ahead of theirs \
+                           (message.timestamp.after.max.ms)";
+
+/// Whether a batch may have been refused for a timestamp: brokers then report an invalid record.
+pub(super) fn is_timestamp_refused(error: &ClientError) -> bool {
     use RDKafkaErrorCode as Code;
-    match error.rdkafka_error_code() {
+    matches!(error.rdkafka_error_code(), Some(Code::InvalidTimestamp | Code::InvalidRecord))
+}
+
+/// Passes on an error that sending again cannot resolve; any other is `Ok`. A record without a
+/// timestamp has that of the machine's clock, which may be corrected.
+fn fail_if_permanent(error: &ClientError, record: &ProducerRecord) -> Result<(), ClientError> {
+    use RDKafkaErrorCode as Code;
+    let is_permanent = match error.rdkafka_error_code() {
         Some(
             Code::TopicAuthorizationFailed
             | Code::ClusterAuthorizationFailed
-            | Code::InvalidRecord
-            | Code::InvalidTimestamp
             | Code::UnknownTopic
             | Code::UnknownPartition
             | Code::Fatal,
-        ) => Err(error.clone()),
-        _ => Ok(()),
-    }
+        ) => true,
+        _ => is_timestamp_refused(error) && record.timestamp_ms.is_some(),
+    };
+    if is_permanent { Err(error.clone()) } else { Ok(()) }
 }

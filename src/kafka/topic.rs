@@ -274,12 +274,15 @@ impl Topics {
 const WEEK_MS: &str = "604800000";
 
 /// Specification of a new topic. A dead letter has the timestamp of its record: with default
-/// retention, the letter of a week-old record would be deleted within minutes.
+/// retention, the letter of a week-old record would be deleted within minutes. All else has the
+/// brokers' time: they refuse records of a machine whose clock is an hour ahead of theirs.
 fn new_topic(name: &str, partitions: i32) -> NewTopic<'_> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
     if is_dlq_topic(name) {
-        topic.set("retention.ms", "-1")
-    } else if is_table_topic(name) {
+        return topic.set("retention.ms", "-1");
+    }
+    let topic = topic.set("message.timestamp.type", "LogAppendTime");
+    if is_table_topic(name) {
         // Readers that pause for less than a week miss no tombstone, and what was erased leaves the
         // disk within two.
         let topic = topic.set("cleanup.policy", "compact").set("delete.retention.ms", WEEK_MS);

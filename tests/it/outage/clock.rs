@@ -40,12 +40,8 @@ fn hours(log: &str) -> i64 {
     (times.iter().max().unwrap() - times.iter().min().unwrap()) / 3_600_000
 }
 
-#[test]
-fn a_clock_that_is_set_ahead_and_back_costs_nothing() {
-    let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
-    let (folder, store) = (Folder::new(), keyspace.url.to_string());
-    let records = keyed(&fleet(&folder, 4_000, "0.01"));
+/// A daemon with a clock of its own, in file `clock`.
+fn start(folder: &Folder, topic: &Topic, store: &str) -> Daemon {
     let words = format!(
         "run {} --group {} --store {store} --from earliest --create-topics --flush-interval 5ms \
          --max-staleness 50ms --log-format json",
@@ -53,9 +49,18 @@ fn a_clock_that_is_set_ahead_and_back_costs_nothing() {
         topic.name
     );
     let mut command = folder.command(&words);
-    command.env("LD_PRELOAD", library(&folder)).env("TSTAR_TEST_CLOCK", folder.path("clock"));
-    set_clock(&folder, AHEAD[0]);
-    let mut daemon = Daemon::spawn(&folder, "daemon", command);
+    command.env("LD_PRELOAD", library(folder)).env("TSTAR_TEST_CLOCK", folder.path("clock"));
+    set_clock(folder, 0);
+    Daemon::spawn(folder, "daemon", command)
+}
+
+#[test]
+fn a_clock_that_is_set_ahead_and_back_costs_nothing() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let (folder, store) = (Folder::new(), keyspace.url.to_string());
+    let records = keyed(&fleet(&folder, 4_000, "0.01"));
+    let mut daemon = start(&folder, &topic, &store);
     for (hours, part) in AHEAD.iter().zip(records.chunks(records.len().div_ceil(AHEAD.len()))) {
         set_clock(&folder, *hours);
         topic.send(part);
@@ -69,5 +74,25 @@ fn a_clock_that_is_set_ahead_and_back_costs_nothing() {
     assert!(hours(&said) >= 4, "the clock was not set: {said}");
     import(&folder, &topic);
     are_same(&folder, &store, "sqlite:calm.db");
+    topic.remove();
+}
+
+#[test]
+fn a_clock_that_brokers_refuse_is_waited_for() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let Some(keyspace) = Keyspace::new(ClusteringOrder::Desc) else { return };
+    let (folder, store) = (Folder::new(), keyspace.url.to_string());
+    // A change feed whose records have the time of their producer, as topics have by default.
+    let feed = Topic::on(topic.brokers.clone(), format!("{}.trips", topic.name), PARTITIONS, &[]);
+    let mut daemon = start(&folder, &topic, &store);
+    set_clock(&folder, 5);
+    topic.send(&keyed(&fleet(&folder, 1_000, "0")));
+    daemon.until_says("is the clock of this machine right?", 0);
+    set_clock(&folder, 0);
+    daemon.until_committed(&topic, &topic.name);
+    daemon.drain();
+    import(&folder, &topic);
+    are_same(&folder, &store, "sqlite:calm.db");
+    feed.remove();
     topic.remove();
 }
