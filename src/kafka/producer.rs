@@ -414,9 +414,9 @@ fn is_too_large(error: &ClientError) -> bool {
     )
 }
 
-/// What is added to the message of a record that was refused for its time, if that is this machine's.
-const WRONG_CLOCK: &str = "; is the clock of this machine right? brokers refuse times too far ahead of theirs \
-                           (message.timestamp.after.max.ms)";
+/// What is added to the message of a record that was refused for the time of this machine.
+const WRONG_CLOCK: &str = "; is the clock of this machine right? brokers refuse times too far \
+                           ahead of theirs (message.timestamp.after.max.ms)";
 
 /// Whether a batch may have been refused for a timestamp: brokers then report an invalid record.
 pub(super) fn is_timestamp_refused(error: &ClientError) -> bool {

@@ -206,10 +206,7 @@ impl Running {
     /// Peak memory, bytes.
     #[cfg(target_os = "linux")]
     pub fn peak_memory(&mut self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child().id()));
-        let status = status.unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+        crate::support::memory(self.child().id(), "VmHWM").unwrap()
     }
 
     /// Reads this much of stdout.

@@ -140,11 +140,9 @@ impl Server {
         self.said()
     }
 
-    /// Resident memory now, bytes.
-    fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    /// Peak memory, bytes.
+    fn peak_memory(&self) -> u64 {
+        crate::support::memory(self.child.id(), "VmHWM").unwrap()
     }
 }
 

@@ -23,6 +23,7 @@ use tstar::internals::model::time::parse_time;
 use crate::cli::Folder;
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
+use crate::support;
 use crate::topic::{Topic, records};
 
 const PARTITIONS: i32 = 4;
@@ -86,11 +87,9 @@ impl Daemon {
         assert_eq!(self.ended(), None);
     }
 
-    /// Peak memory, bytes.
-    fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    /// [`support::memory`].
+    fn memory(&self, field: &str) -> u64 {
+        support::memory(self.child.id(), field).unwrap()
     }
 
     /// Ends it as an operator would; returns its summary.

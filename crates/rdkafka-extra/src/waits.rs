@@ -1,9 +1,9 @@
 //! Waits of librdkafka that do not depend on the system's clock.
 //!
-//! librdkafka waits with C11's `cnd_timedwait`, until a time of the system's clock. If that clock is
-//! set back by an hour meanwhile, the wait takes an hour longer: no heartbeat is sent, and a poll of
-//! 20 ms does not end (confluentinc/librdkafka#2145). The function of that name here, with which
-//! librdkafka is linked because it is in the same program, waits by the monotonic clock.
+//! librdkafka waits with C11's `cnd_timedwait`, until a time of the system's clock. If that clock
+//! is set back by an hour meanwhile, the wait takes an hour longer: no heartbeat is sent, and a
+//! poll of 20 ms does not end (confluentinc/librdkafka#2145). The function of that name here, with
+//! which librdkafka is linked because it is in the same program, waits by the monotonic clock.
 
 use std::ffi::c_int;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -28,7 +28,7 @@ unsafe extern "C" {
 type TimedWait =
     unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t, *const timespec) -> c_int;
 
-/// Makes sure that the function below is linked: a library's is left out where nothing refers to it.
+/// Makes sure that the function below is linked: a library's is left out if nothing refers to it.
 pub fn link() {
     let function: TimedWait = cnd_timedwait;
     std::hint::black_box(function);

@@ -38,6 +38,7 @@ pub const UNRUN: &[Unrun] = &[
     unrun("docs/install.md", "tar -xzf", PACKAGES),
     unrun("docs/install.md", "sudo apt", PACKAGES),
     unrun("docs/install.md", "sudo tstar config", PACKAGES),
+    unrun("docs/install.md", "gunzip", PACKAGES),
     unrun("docs/install.md", "kubectl create", "needs a Kubernetes"),
     unrun("docs/install.md", "deploy/release", MINUTES),
     unrun("docs/kafka.md", "docker compose", DOCKER),

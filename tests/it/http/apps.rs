@@ -306,7 +306,7 @@ fn what_cannot_be_read_becomes_a_dead_letter_and_the_app_goes_its_way() {
     for reason in ["bad_json", "bad_utf8", "missing_field"] {
         assert!(reasons.contains(&reason), "{reasons:?}");
     }
-    assert!(server.memory() < 250 << 20, "{} bytes", server.memory());
+    assert!(server.peak_memory() < 250 << 20, "{} bytes", server.peak_memory());
     server.drain();
 }
 

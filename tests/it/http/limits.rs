@@ -96,7 +96,7 @@ fn a_small_body_of_countless_samples_takes_little_memory() {
             assert!(problem["detail"].as_str().unwrap().contains("more than 100000"), "{problem}");
         }
     }
-    assert!(server.memory() < 150 << 20, "{} bytes", server.memory());
+    assert!(server.peak_memory() < 150 << 20, "{} bytes", server.peak_memory());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn bodies_of_all_requests_share_a_budget() {
     let name = "tstar_http_rejected_total{reason=\"memory\"} ";
     let refused = || (metric(&server, name) > 0).then_some(());
     until("a refusal", LIMIT, refused, || None);
-    assert!(server.memory() < 200 << 20, "{} bytes", server.memory());
+    assert!(server.peak_memory() < 200 << 20, "{} bytes", server.peak_memory());
     drop(held);
     // The budget they held is released.
     let lines = minutes("late", &[1]) + &" ".repeat(15 << 20);
@@ -256,9 +256,9 @@ fn large_answers_count_until_they_are_taken_and_slow_readers_are_closed() {
     let found: Vec<String> = readers.iter().map(status).collect();
     let count = |status: &str| found.iter().filter(|it| *it == status).count();
     let (answered, refused) = (count("200"), count("503"));
-    println!("{answered} answers on their way, {refused} refused, {} bytes", server.memory());
+    println!("{answered} answers on their way, {refused} refused, {} bytes", server.peak_memory());
     assert!(answered >= 5 && refused >= 5 && answered + refused == 80, "{found:?}");
-    assert!(server.memory() < 250 << 20, "{} bytes", server.memory());
+    assert!(server.peak_memory() < 250 << 20, "{} bytes", server.peak_memory());
     // They read a little now and then, and are closed nevertheless.
     let name = "tstar_http_rejected_total{reason=\"slow_reader\"} ";
     let left = || {

@@ -253,7 +253,7 @@ fn no_request_and_no_client_takes_the_server_down() {
         ended.into_iter().for_each(|ended| ended.unwrap());
     });
     let (answered, alive) = (answered.into_inner(), alive.into_inner());
-    let (memory, cpu) = (server.memory(), cpu(&server));
+    let (memory, cpu) = (server.peak_memory(), cpu(&server));
     println!(
         "{requests} hostile requests, {answered} answered, {clients} slow clients, alive {alive} \
          times, {} MB at most, {cpu} s of CPU",

@@ -147,11 +147,11 @@ impl Case {
         let many = || (fired.count() >= 100).then_some(());
         until("a hundred requests without an answer", 2 * LIMIT, many, || daemon.ended());
         let held = self.topic.committed(&self.topic.name, PARTITIONS);
-        let silent = self.daemon.peak_memory();
+        let silent = self.daemon.memory("VmHWM");
         assert!(held.values().sum::<i64>() <= before, "committed without a store");
         self.between.calm();
         self.daemon.until_committed(&self.topic, &self.topic.name);
-        let peak = self.daemon.peak_memory();
+        let peak = self.daemon.memory("VmHWM");
         println!(
             "{} requests without an answer while {} MB came; at most {} MB of memory, {} MB in all",
             fired.count(),

@@ -41,14 +41,10 @@ struct Use {
 
 impl Use {
     fn measure(daemon: &Daemon, began: Instant) -> Self {
-        let process = format!("/proc/{}", daemon.child.id());
-        let status = fs::read_to_string(format!("{process}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        let kilobytes: u32 = line.trim().trim_end_matches(" kB").parse().unwrap();
         Self {
             at: began.elapsed().as_secs_f64(),
-            resident_bytes: f64::from(kilobytes) * 1024.0,
-            files: fs::read_dir(format!("{process}/fd")).unwrap().count(),
+            resident_bytes: daemon.memory("VmRSS") as f64,
+            files: fs::read_dir(format!("/proc/{}/fd", daemon.child.id())).unwrap().count(),
             log_bytes: fs::metadata(&daemon.log).unwrap().len(),
         }
     }

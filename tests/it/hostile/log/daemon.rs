@@ -77,9 +77,7 @@ impl Daemon {
 
     /// Peak resident memory, bytes; `None` where the system does not report it.
     pub fn peak_bytes(&self) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().unwrap() << 10)
+        crate::support::memory(self.child.id(), "VmHWM")
     }
 
     /// Ends it as an operator would.
