@@ -9,7 +9,7 @@ fail() {
 }
 
 # cargo_tool NAME VERSION [ARGUMENT...]: compiles a tool from crates.io where it is missing.
-# Not optimised: it builds in half the time, and each runs for seconds.
+# Not optimised unless $optimised is set: it builds in half the time, and most run for seconds.
 cargo_tool() {
     local name=$1 version=$2
     shift 2
@@ -17,7 +17,7 @@ cargo_tool() {
     if [ -x "$tools/bin/$name" ] && grep -q "^\"$name $version " "$tools/.crates.toml"; then
         return
     fi
-    CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_INCREMENTAL=0 \
+    CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=${optimised:-0} CARGO_INCREMENTAL=0 \
         CARGO_TARGET_DIR=$tools/build cargo install "$name" --version "$version" --locked --debug \
         --root "$tools" "$@" >&2
     rm -rf "$tools/build"
@@ -35,7 +35,8 @@ go_tool() {
 }
 
 need_auditable() { cargo_tool cargo-auditable 0.7.7; }
-need_about() { cargo_tool cargo-about 0.9.3 --features cli; }
+# It compares each file of each crate with all licences: more than ten minutes if it is not optimised.
+need_about() { optimised=2 cargo_tool cargo-about 0.9.3 --features cli; }
 need_cyclonedx() { cargo_tool cargo-cyclonedx 0.5.9; }
 need_deb() { cargo_tool cargo-deb 3.8.0; }
 need_rpm() { cargo_tool cargo-generate-rpm 0.21.1; }

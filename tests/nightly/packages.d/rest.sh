@@ -17,7 +17,7 @@ install() {
 
 # unpack: the archive, whose program the checks run.
 unpack() {
-    local archive=("$files"/tstar-*.tar.gz)
+    local archive=("$files"/tstar-*-linux-*.tar.gz)
     [ -f "${archive[0]}" ] || fail "no archive in target/release-files; begin with deploy/release"
     rm -rf "$work/archive"
     mkdir -p "$work/archive"
