@@ -1,6 +1,8 @@
-"""Compares the crates in a program with its SBOM and with the list of licences.
+"""Compares the crates that a program is built of with the list in it, with its SBOM and with the
+list of licences. The list in it may name more: cargo-auditable takes features that only the tests'
+dependencies enable for those of the program.
 
-usage: python3 crates.py PROGRAM SBOM THIRD-PARTY.txt
+usage: python3 crates.py PROGRAM SBOM THIRD-PARTY.txt FEATURES
 """
 
 import json
@@ -19,11 +21,21 @@ def audited(program):
         command = ["objcopy", "--dump-section", f".dep-v0={section}", program, f"{folder}/copy"]
         subprocess.run(command, check=True)
         packages = json.loads(zlib.decompress(section.read_bytes()))["packages"]
-    return {(it["name"], it["version"]) for it in packages if it.get("kind") != "build"}
+    return {(it["name"], it["version"]) for it in packages}
 
 
-def main(program, sbom, licences):
-    crates = audited(program)
+def built(features):
+    """Names and versions of the crates that cargo builds the program of, and its macros."""
+    command = ["cargo", "tree", "--locked", "--offline", "--no-default-features"]
+    command += ["--features", features, "--edges", "normal", "--prefix", "none", "--format", "{p}"]
+    lines = subprocess.check_output(command, text=True).splitlines()
+    return {(name, version[1:]) for name, version in (line.split()[:2] for line in lines if line)}
+
+
+def main(program, sbom, licences, features):
+    crates = built(features)
+    if crates - audited(program):
+        sys.exit(f"not in the program's own list: {sorted(crates - audited(program))}")
     if len(crates) < 100 or not any(name == "rdkafka-sys" for name, _ in crates):
         sys.exit(f"not the crates of tstar: {sorted(crates)}")
     found = json.loads(pathlib.Path(sbom).read_text(encoding="utf-8"))
@@ -39,7 +51,7 @@ def main(program, sbom, licences):
     for library in ("librdkafka", "SQLite", "zlib", "Zstandard"):
         if f"\n{library}, compiled by " not in text:
             sys.exit(f"without a licence text: {library}")
-    print(f"licences: {len(crates)} crates in the program, the SBOM and the licence texts")
+    print(f"licences: {len(crates)} crates in the program's list, the SBOM and the licence texts")
 
 
 main(*sys.argv[1:])

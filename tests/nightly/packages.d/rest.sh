@@ -79,7 +79,7 @@ check_sums() {
 check_licences() {
     local said
     said=$(python3 "$here/crates.py" "$program" "$unpacked/sbom.cdx.json" \
-        "$unpacked/THIRD-PARTY.txt") || fail "licences: not all crates are listed"
+        "$unpacked/THIRD-PARTY.txt" "$features") || fail "licences: not all crates are listed"
     pass "$said"
 }
 
