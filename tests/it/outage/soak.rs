@@ -30,9 +30,8 @@ const GAP_S: u64 = 3_600;
 /// How much the memory of a daemon, and its log, may grow in the second half of the run, bytes.
 const MAX_GROWTH: f64 = 1_000_000.0;
 
-/// Minutes after which memory no longer grows: until then, the heaps of threads that come and go
-/// fill up, and one of them takes what gathered while the node was away. Of a run whose first half
-/// is shorter, memory is only printed.
+/// Minutes after which memory has settled: in a run of two hours it took 55, some of them after the
+/// node was away. Of a run whose first half is shorter, memory is only printed.
 const WARM_UP_MINUTES: u64 = 60;
 
 /// What a process has at one moment.

@@ -25,8 +25,8 @@ in_debian() {
     mkdir -p "$debian"
     tar --extract --directory "$debian" --file "$base"
     mount -t proc proc "$debian/proc"
-    cp "$files"/*.deb "$files"/*.rpm "$debian/root/"
-    in_chroot sh -c 'dpkg --install "$HOME"/tstar_*.deb' >"$work/dpkg.log" 2>&1 ||
+    cp "$files"/*.deb "$debian/srv/"
+    in_chroot sh -c 'dpkg --install /srv/tstar_*.deb' >"$work/dpkg.log" 2>&1 ||
         fail "deb: $(cat "$work/dpkg.log")"
 }
 
@@ -100,7 +100,7 @@ check_deb() {
     check_service
     # An upgrade keeps what the operator wrote; a removal keeps settings and trips.
     echo '# mine' >>"$debian/etc/tstar/tstar.toml"
-    in_chroot sh -c 'dpkg --install "$HOME"/tstar_*.deb' >"$work/dpkg.log" 2>&1 ||
+    in_chroot sh -c 'dpkg --install /srv/tstar_*.deb' >"$work/dpkg.log" 2>&1 ||
         fail "deb: the package cannot be installed over itself: $(cat "$work/dpkg.log")"
     grep -q '^# mine$' "$debian/etc/tstar/tstar.toml" || fail "deb: settings were overwritten"
     in_chroot dpkg --remove tstar >"$work/dpkg.log" 2>&1 || fail "deb: $(cat "$work/dpkg.log")"
