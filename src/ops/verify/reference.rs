@@ -224,12 +224,12 @@ async fn in_order(
         let mut source = FileSource::open(std::slice::from_ref(file), options.clone())?;
         // An empty file has no records, so its order does not matter.
         while let Some(batch) = source.next().await? {
-            let Some(first) = batch.entries.first() else { continue };
-            if !first.again {
+            let Some(first) = first_offset(&batch) else { continue };
+            if first >= options.first_offset {
                 let problem = never_imported(&file.display().to_string(), store);
                 return Err(ReferenceError::OtherFiles(problem));
             }
-            ordered.push((first.offset, file.clone()));
+            ordered.push((first, file.clone()));
             break;
         }
     }
@@ -237,6 +237,12 @@ async fn in_order(
     // A second copy of a file has no records of its own.
     ordered.dedup_by_key(|(offset, _)| *offset);
     Ok(ordered)
+}
+
+/// Offset of the first record of a batch. An array without elements has no entry.
+fn first_offset(batch: &Batch) -> Option<Offset> {
+    let of_entries = batch.entries.first().map(|entry| entry.offset);
+    of_entries.into_iter().chain(batch.arrays.keys().next().copied()).min()
 }
 
 /// A source that reads the files of a store in import order and checks that they are complete.
@@ -315,6 +321,7 @@ impl ImportedFiles {
 
     fn inspect(&mut self, batch: &Batch) {
         for entry in &batch.entries {
+            self.pass_empty(batch, entry.offset);
             let is_next = entry.offset == self.next || entry.offset + 1 == self.next;
             if self.fault.is_none() && !entry.again {
                 self.fault = Some(never_imported(&batch.origin, &self.store));
@@ -327,6 +334,14 @@ impl ImportedFiles {
                 ));
             }
             self.next = entry.offset + 1;
+        }
+        self.pass_empty(batch, self.delivered);
+    }
+
+    /// Passes over records that are arrays without elements, up to an offset.
+    fn pass_empty(&mut self, batch: &Batch, upto: Offset) {
+        while self.next < upto && batch.arrays.contains_key(&self.next) {
+            self.next += 1;
         }
     }
 
@@ -349,10 +364,10 @@ impl Source for ImportedFiles {
             None => self.source.next().await?,
             ahead => ahead,
         };
-        let first = batch.as_ref().and_then(|batch| batch.entries.first());
-        let is_due = |forget: &Forget| match (&batch, first) {
-            (None, _) => true,
-            (_, first) => first.is_some_and(|first| offset_of(forget) < first.offset),
+        let first = batch.as_ref().map(first_offset);
+        let is_due = |forget: &Forget| match first {
+            None => true,
+            Some(first) => first.is_some_and(|first| offset_of(forget) < first),
         };
         if self.forgets.front().is_some_and(|(_, forget)| is_due(forget)) {
             self.ahead = batch;

@@ -13,7 +13,7 @@ use tstar::internals::store::{DeviceScope, Forget, TripRow, TripStore};
 use tstar::internals::timeline::DAY_MS;
 
 use super::{FIRST_DAY, ImportedStore, below, compare_all, lines, signed};
-use crate::cli::number;
+use crate::cli::{Folder, number};
 use crate::faults::Running;
 use crate::support::block_on;
 
@@ -117,6 +117,34 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
         let found = block_on(found).unwrap();
         // A trip and its day in the indexes.
         assert_eq!(found.count(), expected, "{version}: {found:?}");
+    }
+}
+
+#[test]
+fn a_record_may_be_an_empty_array() {
+    let folder = Folder::new();
+    let sample = |minute: u32| {
+        format!(
+            r#"{{"device_id":"van-1","time":"2025-03-01T10:{minute:02}:00Z","lat":52,"lon":13}}"#
+        )
+    };
+    let files = [
+        ("first.ndjson", format!("[]\n{}\n[]\n[]\n{}\n[]\n", sample(1), sample(2))),
+        ("empty.ndjson", "[]\n[]\n".to_owned()),
+        ("last.ndjson", format!("[]\n{}\n[]", sample(30))),
+    ];
+    for (name, content) in &files {
+        folder.write(name, content);
+        folder.ingest(&format!("{name} --store sqlite:t.db"));
+        let forget = "forget van-1 --before 2025-03-01T00:00:00Z --yes --store sqlite:t.db";
+        folder.run(forget).ends(0);
+    }
+    let verify = "verify last.ndjson empty.ndjson first.ndjson --store sqlite:t.db --json";
+    let found = folder.run(verify).ends(0).json();
+    assert_eq!((number(&found["records"]), number(&found["same"])), (3, 2), "{found}");
+    for missing in ["last.ndjson empty.ndjson", "last.ndjson first.ndjson", "first.ndjson"] {
+        let words = format!("verify {missing} --store sqlite:t.db");
+        folder.run(&words).ends(65).says(&["name every file that was imported"]);
     }
 }
 
