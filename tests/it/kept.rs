@@ -21,7 +21,15 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(data("kept").join(name)).unwrap()
 }
 
-/// The trips that the earlier version exported, as this one does: it has two columns more.
+/// A file of the kept ones that is packed.
+fn unpacked(name: &str) -> Vec<u8> {
+    let packed = std::fs::File::open(data("kept").join(name)).unwrap();
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// The trips that an earlier version exported, as this one does: it has two columns more.
 fn exported(name: &str) -> Vec<Value> {
     let mut trips: Vec<Value> =
         text(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -57,10 +65,7 @@ fn is_in_views(folder: &Folder, name: &str) {
 fn a_store_of_an_earlier_version_decides_as_before() {
     let folder = Folder::with("first.ndjson", text("first.ndjson"));
     folder.write("later.ndjson", text("later.ndjson"));
-    let mut store = Vec::new();
-    let packed = std::fs::File::open(data("kept").join("trips.db.gz")).unwrap();
-    GzDecoder::new(packed).read_to_end(&mut store).unwrap();
-    folder.write("trips.db", store);
+    folder.write("trips.db", unpacked("trips.db.gz"));
     // A writer brings the file to the current format.
     let again = folder.ingest(&format!("first.ndjson {STORE}"));
     assert_eq!((&again["applied"], &again["duplicates"]), (&json!(0), &json!(46)), "{again}");
@@ -79,6 +84,45 @@ fn a_store_of_an_earlier_version_decides_as_before() {
     let new = folder.ingest("later.ndjson --store sqlite:new.db");
     assert_eq!(new["dropped"], json!({"zero_position": 1}), "{new}");
     assert_ne!(new["dead_letters"], reasons, "{new}");
+}
+
+/// The formats of which a file is kept that a version of that time wrote, besides 6, of `trips.db`:
+/// what is in its export, and how many records it has from `first.ndjson`. No version wrote 1 or 5,
+/// and 11 is today's.
+const FORMATS: [(i64, &str, u64); 7] = [
+    (2, "first.export", 46),
+    (3, "first.export", 46),
+    (4, "first.export", 46),
+    (7, "reading-2.export", 50),
+    (8, "reading-2.export", 50),
+    (9, "reading-2.export", 50),
+    (10, "reading-2.export", 50),
+];
+
+#[test]
+fn a_file_of_each_format_is_migrated_and_decides_as_before() {
+    for (format, export, samples) in FORMATS {
+        let folder = Folder::with("first.ndjson", text("first.ndjson"));
+        folder.write("trips.db", unpacked(&format!("format-{format}.db.gz")));
+        let store = Connection::open(folder.path("trips.db")).unwrap();
+        let found: i64 = store.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, format);
+        drop(store);
+        let refused = folder.run(&format!("devices {STORE}")).ends(78);
+        refused.says(&[&format!("has the older format {format}")]);
+        let again = folder.ingest(&format!("first.ndjson {STORE}"));
+        let counts = (&again["applied"], &again["duplicates"]);
+        assert_eq!(counts, (&json!(0), &json!(samples)), "format {format}: {again}");
+        assert_eq!(folder.trips("trips.db"), exported(export), "format {format}");
+        is_in_views(&folder, export);
+        let verified = folder.run(&format!("verify first.ndjson {STORE}"));
+        if format == 2 {
+            // It did not know which files it has read: the file has been read twice now.
+            verified.ends(65).says(&["starts with record 57", "record 0 comes before it"]);
+        } else {
+            verified.ends(0);
+        }
+    }
 }
 
 /// A row as CQL's JSON.
