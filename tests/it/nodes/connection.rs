@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub type SharedNodes = Arc<Mutex<Nodes>>;
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(&ddl()).expect("the schema"));
 
 /// Statements are prepared once for all nodes.
-static PLANS: LazyLock<Mutex<HashMap<String, Arc<Plan>>>> = LazyLock::new(Mutex::default);
+static PLANS: LazyLock<RwLock<HashMap<String, Arc<Plan>>>> = LazyLock::new(RwLock::default);
 
 /// A connection of an owner.
 #[derive(Clone)]
@@ -62,12 +62,12 @@ fn invalid(wrong: Wrong) -> Failure {
 
 /// The plan of a statement.
 pub fn prepared(text: &str) -> Result<Arc<Plan>, Wrong> {
-    let mut plans = PLANS.lock().expect("no holder of the lock panics");
-    if let Some(plan) = plans.get(text) {
+    let unpoisoned = "no holder of the lock panics";
+    if let Some(plan) = PLANS.read().expect(unpoisoned).get(text) {
         return Ok(Arc::clone(plan));
     }
     let plan = Arc::new(SCHEMA.prepare(text)?);
-    plans.insert(text.to_owned(), Arc::clone(&plan));
+    PLANS.write().expect(unpoisoned).insert(text.to_owned(), Arc::clone(&plan));
     Ok(plan)
 }
 
@@ -169,7 +169,8 @@ impl Connection {
         bound: &[Value],
     ) -> Result<Vec<Replica>, Failure> {
         let select = statement.plan.select().map_err(invalid)?;
-        let place = select.locate(statement.plan.table, bound).map_err(invalid)?;
+        let table = statement.plan.table;
+        let place = select.locate(table, bound).map_err(invalid)?;
         let pair = match self.pair {
             Some(pair) => pair,
             None => self.nodes().dice.one_of(&PAIRS),
@@ -177,7 +178,7 @@ impl Connection {
         let mut found = Vec::new();
         for replica in pair {
             self.meanwhile().await;
-            found.push(self.nodes().snapshot(replica, place.as_ref()));
+            found.push(self.nodes().snapshot(replica, table, place.as_ref()));
         }
         if self.is_at_once {
             return Ok(found);
@@ -188,7 +189,7 @@ impl Connection {
             return Err(Failure::Transient("the read timed out".into()));
         }
         if matches!(statement.mode, Mode::Serial(_)) {
-            found.push(nodes.serial.snapshot(place.as_ref()));
+            found.push(nodes.serial.snapshot(table, place.as_ref()));
         }
         let Some(place) = place.filter(|_| nodes.fails(500)) else { return Ok(found) };
         let [one, other] = [found[0].partition(&place), found[1].partition(&place)];

@@ -1,6 +1,7 @@
 //! What a replica holds: cells with write timestamps, and deletions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub type Bytes = Arc<[u8]>;
@@ -45,8 +46,8 @@ impl Cell {
     }
 }
 
-/// A column by its index, and the element if the column is a map of cells.
-pub type CellKey = (usize, Bytes);
+/// A column by its index, and the element if the column is a map of cells; otherwise no bytes.
+pub type CellKey = (usize, Vec<u8>);
 
 pub type Cells = BTreeMap<CellKey, Cell>;
 
@@ -103,12 +104,17 @@ impl Row {
     pub fn is_live(&self) -> bool {
         self.marker.is_some() || self.cells.values().any(|cell| cell.value.is_some())
     }
+
+    /// The timestamps in it.
+    fn stamps(&self) -> impl Iterator<Item = i64> {
+        self.marker.into_iter().chain(self.cells.values().map(|cell| cell.at))
+    }
 }
 
 /// A part of a mutation.
 #[derive(Clone, Debug)]
 pub enum Change {
-    Row(Key, Row),
+    Row(Key, Arc<Row>),
     Statics(Cells),
     Deletion(Deletion),
 }
@@ -120,12 +126,12 @@ pub struct Mutation {
     pub changes: Vec<Change>,
 }
 
-/// A partition without what its deletions cover.
+/// A partition without what its deletions cover. Replicas share rows that are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
     pub deletions: Vec<Deletion>,
     pub statics: Cells,
-    pub rows: BTreeMap<Key, Row>,
+    pub rows: BTreeMap<Key, Arc<Row>>,
 }
 
 /// Puts a cell in its place, if it wins. Returns whether another value has its timestamp.
@@ -172,21 +178,29 @@ impl Partition {
             self.statics.retain(|_, cell| cell.at > deletion.at);
         }
         self.rows.retain(|key, row| {
+            if !row.stamps().any(|at| deletion.covers(key, at)) {
+                return true;
+            }
+            let row = Arc::make_mut(row);
             row.cells.retain(|_, cell| !deletion.covers(key, cell.at));
             row.marker = row.marker.filter(|at| !deletion.covers(key, *at));
             row.marker.is_some() || !row.cells.is_empty()
         });
     }
 
-    fn insert(&mut self, key: &Key, row: &Row) -> bool {
+    fn insert(&mut self, key: &Key, row: &Arc<Row>) -> bool {
         let Self { deletions, rows, .. } = self;
         let is_deleted = |at: i64| deletions.iter().any(|deletion| deletion.covers(key, at));
+        if !rows.contains_key(key) && !row.stamps().any(is_deleted) {
+            rows.insert(key.clone(), Arc::clone(row));
+            return false;
+        }
         let marker = row.marker.filter(|at| !is_deleted(*at));
         let cells: Vec<_> = row.cells.iter().filter(|(_, cell)| !is_deleted(cell.at)).collect();
         if marker.is_none() && cells.is_empty() {
             return false;
         }
-        let kept = rows.entry(key.clone()).or_default();
+        let kept = Arc::make_mut(rows.entry(key.clone()).or_default());
         kept.marker = kept.marker.max(marker);
         let mut differs = false;
         for (column, cell) in cells {
@@ -198,7 +212,7 @@ impl Partition {
     /// Everything of it, as changes.
     fn changes(&self) -> impl Iterator<Item = Change> {
         let deletions = self.deletions.iter().cloned().map(Change::Deletion);
-        let rows = self.rows.iter().map(|(key, row)| Change::Row(key.clone(), row.clone()));
+        let rows = self.rows.iter().map(|(key, row)| Change::Row(key.clone(), Arc::clone(row)));
         let statics = (!self.statics.is_empty()).then(|| Change::Statics(self.statics.clone()));
         deletions.chain(statics).chain(rows)
     }
@@ -206,11 +220,14 @@ impl Partition {
     /// What two replicas have together.
     pub fn merged(&self, other: &Self) -> Self {
         let mut merged = self.clone();
-        if self != other {
-            other.changes().for_each(|change| {
-                merged.apply(&change);
-            });
-        }
+        let is_new = |change: &Change| match change {
+            Change::Row(key, row) => self.rows.get(key) != Some(row),
+            Change::Statics(cells) => self.statics != *cells,
+            Change::Deletion(_) => true,
+        };
+        other.changes().filter(is_new).for_each(|change| {
+            merged.apply(&change);
+        });
         merged
     }
 
@@ -232,14 +249,15 @@ impl Partition {
             Change::Statics(cells) => Some(Change::Statics(of(&cells))),
             Change::Row(key, row) => slice
                 .contains(&key)
-                .then(|| Change::Row(key, Row { marker: row.marker, cells: of(&row.cells) })),
+                .then(|| Row { marker: row.marker, cells: of(&row.cells) })
+                .map(|row| Change::Row(key, row.into())),
         };
         self.changes().filter_map(narrowed).collect()
     }
 }
 
 /// The partitions of one replica. A snapshot of one costs nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replica(BTreeMap<Place, Arc<Partition>>);
 
 impl Replica {
@@ -255,11 +273,18 @@ impl Replica {
         differs
     }
 
-    /// A copy of a partition, or of all of them.
-    pub fn snapshot(&self, place: Option<&Place>) -> Self {
-        let Some(place) = place else { return self.clone() };
+    /// A copy of a partition, or of all of a table.
+    pub fn snapshot(&self, table: usize, place: Option<&Place>) -> Self {
+        let Some(place) = place else { return self.snapshot_of(table, |_| true) };
         let found = self.0.get(place).map(|found| (place.clone(), Arc::clone(found)));
         Self(found.into_iter().collect())
+    }
+
+    /// A copy of some partitions of a table.
+    pub fn snapshot_of(&self, table: usize, is_meant: impl Fn(&Place) -> bool) -> Self {
+        let partitions = self.0.range(Self::table(table, None));
+        let meant = partitions.filter(|(place, _)| is_meant(place));
+        Self(meant.map(|(place, of)| (place.clone(), Arc::clone(of))).collect())
     }
 
     /// Replaces some partitions by what they were.
@@ -290,7 +315,10 @@ impl Replica {
 
     /// The places of a table from one on, in the order of tokens.
     pub fn places(&self, table: usize, from: Option<&Place>) -> impl Iterator<Item = &Place> {
-        let first = from.cloned().unwrap_or((table, 0, Key::new()));
-        self.0.range(first..(table + 1, 0, Key::new())).map(|(place, _)| place)
+        self.0.range(Self::table(table, from)).map(|(place, _)| place)
+    }
+
+    fn table(table: usize, from: Option<&Place>) -> Range<Place> {
+        from.cloned().unwrap_or((table, 0, Key::new()))..(table + 1, 0, Key::new())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::data::{Bytes, Change, Mutation, Place, Replica};
+use super::data::{Change, Component, Mutation, Place, Replica};
 use super::statement::Condition;
 use crate::support::Dice;
 
@@ -194,9 +194,18 @@ impl Nodes {
         self.serial = decided;
     }
 
-    /// What two replicas hold, for reading a partition (`None`: all of them).
-    pub fn snapshot(&self, replica: usize, place: Option<&Place>) -> Replica {
-        self.replicas[replica].snapshot(place)
+    /// What a replica holds, for reading a partition (`None`: all of a table).
+    pub fn snapshot(&self, replica: usize, table: usize, place: Option<&Place>) -> Replica {
+        self.replicas[replica].snapshot(table, place)
+    }
+
+    /// What a replica holds of the trips of a device.
+    pub fn trips_of(&self, replica: usize, device_id: &str) -> Replica {
+        let is_its = |place: &Place| match &place.2[..] {
+            [Component::Text(of), ..] => of == device_id,
+            _ => false,
+        };
+        self.replicas[replica].snapshot_of(TRIPS, is_its)
     }
 
     /// Applies a conditional write in the one order of all. Returns whether it was applied, and the
@@ -205,7 +214,7 @@ impl Nodes {
         &mut self,
         mutation: Mutation,
         condition: Condition,
-        key: &[super::data::Component],
+        key: &[Component],
     ) -> (bool, Mutation) {
         let standing = self.serial.partition(&mutation.place);
         let row = standing.rows.get(key).filter(|row| row.is_live()).cloned();
@@ -213,7 +222,7 @@ impl Nodes {
             Condition::NotExists | Condition::None => row.is_none(),
             Condition::Exists => row.is_some(),
             Condition::Equals(column, bytes) => row.as_ref().is_some_and(|row| {
-                let cell = row.cells.get(&(*column, Bytes::from([])));
+                let cell = row.cells.get(&(*column, Vec::new()));
                 cell.and_then(|cell| cell.value.as_ref()) == Some(bytes)
             }),
         };

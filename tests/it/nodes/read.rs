@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use scylla::cluster::metadata::{CollectionType, ColumnType};
 
@@ -18,6 +19,9 @@ pub struct Cursor {
     after: Option<Key>,
     left: usize,
 }
+
+/// The row of a partition with static columns alone.
+static NO_ROW: (Key, Row) = (Key::new(), Row { marker: None, cells: Cells::new() });
 
 /// A row: the length and the bytes of each column.
 pub type Encoded = Vec<u8>;
@@ -58,8 +62,8 @@ impl Page<'_> {
                     let (_, token, of) = place.clone();
                     return (found, Some(Cursor { token, key: of, after: last, left }));
                 }
-                found.push(self.encoded(place, &partition, (&key, &row)));
-                last = Some(key);
+                found.push(self.encoded(place, &partition, (key, row)));
+                last = Some(key.clone());
                 left -= 1;
             }
         }
@@ -68,22 +72,22 @@ impl Page<'_> {
 
     /// Live rows of a partition after a key, in the order of the read. A partition with static
     /// columns alone has one row, whose other columns are null, unless rows are restricted.
-    fn rows(&self, partition: &Partition, after: Option<&Key>) -> Vec<(Key, Row)> {
+    fn rows<'p>(&self, partition: &'p Partition, after: Option<&Key>) -> Vec<(&'p Key, &'p Row)> {
         let is_read = |(key, row): &(&Key, &Row)| self.slice.contains(key) && row.is_live();
         let range = match (after, self.select.descends) {
             (None, _) => (Bound::Unbounded, Bound::Unbounded),
             (Some(key), false) => (Bound::Excluded(key), Bound::Unbounded),
             (Some(key), true) => (Bound::Unbounded, Bound::Excluded(key)),
         };
-        let rows = partition.rows.range::<Key, _>(range).filter(is_read);
-        let mut rows: Vec<_> = rows.map(|(key, row)| (key.clone(), row.clone())).collect();
+        let rows = partition.rows.range::<Key, _>(range).map(|(key, row)| (key, &**row));
+        let mut rows: Vec<_> = rows.filter(is_read).collect();
         if self.select.descends {
             rows.reverse();
         }
         let has_static = partition.statics.values().any(|cell| cell.value.is_some());
-        let is_empty = !partition.rows.values().any(Row::is_live);
+        let is_empty = !partition.rows.values().any(|row| row.is_live());
         if has_static && is_empty && self.slice.is_everything() && after.is_none() {
-            rows.push((Key::new(), Row::default()));
+            rows.push((&NO_ROW.0, &NO_ROW.1));
         }
         if self.select.distinct {
             rows.truncate(usize::from(after.is_none()));
@@ -100,13 +104,13 @@ impl Page<'_> {
     }
 
     /// The greatest values of columns over all rows, and how many are not null, as one row.
-    fn aggregates<'p>(&self, all: impl Iterator<Item = (&'p Place, Partition)>) -> Encoded {
+    fn aggregates<'p>(&self, all: impl Iterator<Item = (&'p Place, Arc<Partition>)>) -> Encoded {
         let table = self.table.1;
         let mut found = vec![(None, 0); self.select.columns.len()];
         for (place, partition) in all {
             for (key, row) in self.rows(&partition, None) {
                 for ((column, _), (greatest, count)) in self.select.columns.iter().zip(&mut found) {
-                    let value = table.value(*column, place, &partition, (&key, &row));
+                    let value = table.value(*column, place, &partition, (key, row));
                     let kind = &table.columns[*column].kind;
                     *count += i64::from(value.is_some());
                     let value = value.and_then(|bytes| Component::read(&bytes, kind));
@@ -126,10 +130,16 @@ impl Page<'_> {
     }
 }
 
-fn merged(replicas: &[Replica], place: &Place) -> Partition {
+/// What replicas have of a partition together. Most of the time they have the same.
+fn merged(replicas: &[Replica], place: &Place) -> Arc<Partition> {
     let mut partitions = replicas.iter().map(|replica| replica.partition(place));
-    let first = partitions.next().map(|first| Partition::clone(&first)).unwrap_or_default();
-    partitions.fold(first, |merged, other| merged.merged(&other))
+    let first = partitions.next().unwrap_or_default();
+    partitions.fold(
+        first,
+        |merged, other| {
+            if merged == other { merged } else { merged.merged(&other).into() }
+        },
+    )
 }
 
 fn put(encoded: &mut Encoded, value: Option<&[u8]>) {
@@ -156,7 +166,7 @@ impl Table {
         }
         let cells = if of.is_static { &partition.statics } else { &row.cells };
         if !of.has_elements {
-            return cells.get(&(column, Bytes::from([])))?.value.clone();
+            return cells.get(&(column, Vec::new()))?.value.clone();
         }
         elements(cells, column, &of.kind)
     }

@@ -114,7 +114,7 @@ fn cells(columns: &[(usize, Source)], bound: &[Value], at: i64) -> Cells {
             Value::Null => None,
             Value::Some(bytes) => Some(bytes),
         };
-        Some(((*column, Bytes::from([])), Cell { at, value }))
+        Some(((*column, Vec::new()), Cell { at, value }))
     };
     columns.iter().filter_map(cell).collect()
 }
@@ -133,7 +133,7 @@ impl Plan {
                 let at = timestamp(at, bound, clock)?;
                 let of = key(of, bound)?;
                 let row = Row { marker: Some(at), cells: cells(columns, bound, at) };
-                let changes = vec![Change::Row(of.clone(), row)];
+                let changes = vec![Change::Row(of.clone(), row.into())];
                 let condition = if *once { Condition::NotExists } else { Condition::None };
                 Ok((Mutation { place: at_place(partition)?, changes }, condition, of))
             }
@@ -145,7 +145,7 @@ impl Plan {
                     return Err("an element of a map has a key and a value".to_owned());
                 };
                 let cell = Cell { at, value: Some(value) };
-                let cells = Cells::from([((*column, element), cell)]);
+                let cells = Cells::from([((*column, element.to_vec()), cell)]);
                 let changes = vec![Change::Statics(cells)];
                 let mutation = Mutation { place: at_place(partition)?, changes };
                 Ok((mutation, Condition::None, Key::new()))
@@ -153,7 +153,7 @@ impl Plan {
             Action::Replace { partition, key: of, cells: columns, equal } => {
                 let of = key(of, bound)?;
                 let row = Row { marker: None, cells: cells(columns, bound, clock) };
-                let changes = vec![Change::Row(of.clone(), row)];
+                let changes = vec![Change::Row(of.clone(), row.into())];
                 let mutation = Mutation { place: at_place(partition)?, changes };
                 Ok((mutation, equals(equal, bound)?, of))
             }

@@ -123,9 +123,9 @@ pub fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
 
 /// I7 for a reader of several days: what was committed is within a trip of the list.
 fn listing(world: &mut World, truth: &Truth) {
+    let committed = committed(world, truth);
     for device in devices(world) {
         let list = world.list(device);
-        let committed = committed(world, truth);
         let of_device = committed.iter().filter(|row| device_of(row) == device);
         for row in of_device.filter(|row| row.end_ms >= truth.floor(device)) {
             let holds = |it: &TripRow| it.start_ms <= row.start_ms && row.end_ms <= it.end_ms;

@@ -22,7 +22,7 @@ use super::log::name;
 use super::memory::{Memory, state_before};
 use super::truth::{Truth, device_of};
 use super::world::{Device, Dice, World, at_once};
-use crate::nodes::{self, Connection, SharedNodes};
+use crate::nodes::{self, Connection, Replica, SharedNodes};
 
 /// The owner of its requests, which no process is.
 const READER: usize = usize::MAX - 1;
@@ -59,7 +59,7 @@ struct Lookup {
     /// The committed trips when it began.
     committed: Vec<Arc<TripRow>>,
     /// What one pair of replicas held then of the device.
-    before: Vec<TripRow>,
+    before: Option<[Replica; 2]>,
     /// The floor of the device that every reader saw then.
     floor: DeviceTime,
     /// The memory that it asks, and the owner of each partition when it began.
@@ -235,11 +235,11 @@ impl Lookup {
     ) -> Option<Self> {
         let committed = committed(world, truth);
         let question = Question::random(world, truth, &committed)?;
-        let before = question.device().map(|device| world.list_of_pair(device));
+        let before = question.device().map(|device| world.stored(device));
         let floor = question.device().map(|device| world.known_floor(device));
         let answer = Box::pin(question.clone().answer(Rc::clone(store), memory.clone()));
         let memory = memory.map(|memory| (memory, owners(world)));
-        let (before, floor) = (before.unwrap_or_default(), floor.unwrap_or(DeviceTime::MIN));
+        let floor = floor.unwrap_or(DeviceTime::MIN);
         Some(Self { question, committed, before, floor, memory, answer })
     }
 
@@ -247,8 +247,7 @@ impl Lookup {
     /// the owner has read, by its own account. I2: an id that was published resolves, or a forget
     /// has erased it.
     fn check(mut self, answer: &Answer, world: &mut World, truth: &Truth) {
-        let changes = self.question.device().map(|device| world.list_of_pair(device));
-        let changes = changes.is_some_and(|after| after != self.before);
+        let changes = self.question.device().map(|device| world.stored(device)) != self.before;
         let complete_before = match answer {
             Answer::Trip(found) => found.complete_before,
             Answer::Trips(found) => found.complete_before,

@@ -19,7 +19,7 @@ use super::log::{Script, name};
 use super::outputs::{self, Event, Letter};
 use super::restore::Backup;
 use super::table::Table;
-use crate::nodes::{self, Connection, Nodes, PAIRS, SharedNodes};
+use crate::nodes::{self, Connection, Nodes, PAIRS, Replica, SharedNodes};
 pub use crate::support::Dice;
 
 /// The first byte of a device's name, which is all of it.
@@ -441,12 +441,9 @@ impl World {
         at_once(all).expect("nothing fails")
     }
 
-    /// All trips of a device, as one pair of replicas holds them.
-    pub fn list_of_pair(&self, device: Device) -> Vec<TripRow> {
-        let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
-        let name = name(device);
-        let all = self.by_pair[0].range(&name, from, upto, Order::Asc, usize::MAX);
-        at_once(all).expect("nothing fails")
+    /// All trips of a device, as each replica of a pair holds them.
+    pub fn stored(&self, device: Device) -> [Replica; 2] {
+        PAIRS[0].map(|replica| self.nodes().trips_of(replica, &name(device)))
     }
 
     /// The floor of a device that every reader sees.
