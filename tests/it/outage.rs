@@ -5,6 +5,7 @@
 mod behind;
 mod clock;
 mod kill;
+mod limits;
 mod nodes;
 mod proxy;
 mod restore;
@@ -83,6 +84,13 @@ impl Daemon {
     }
 
     #[track_caller]
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(sent.unwrap().success(), "no signal to the daemon");
+    }
+
+    #[track_caller]
     fn is_up(&mut self) {
         assert_eq!(self.ended(), None);
     }
@@ -95,8 +103,7 @@ impl Daemon {
     /// Ends it as an operator would; returns its summary.
     #[track_caller]
     fn drain(mut self) -> Value {
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(sent.unwrap().success(), "no signal to the daemon");
+        self.signal("TERM");
         let child = &mut self.child;
         let status = until("the drain", LIMIT, || child.try_wait().unwrap(), || None);
         assert_eq!(status.code(), Some(0), "{}", self.said());
