@@ -12,6 +12,7 @@ mod peers;
 mod poisoned;
 mod records;
 mod schemas;
+mod starts;
 mod stopped;
 pub mod table;
 
