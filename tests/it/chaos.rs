@@ -7,6 +7,7 @@ mod check;
 mod down;
 pub mod expected;
 pub mod log;
+mod named;
 mod outcome;
 mod paused;
 mod probe;
