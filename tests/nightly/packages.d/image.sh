@@ -12,6 +12,7 @@ container= broker_pid=
 leave_image() {
     [ -z "$container" ] || "${engine[@]}" rm --force "$container" >/dev/null 2>&1 || true
     [ -z "${engine:-}" ] || "${engine[@]}" volume rm --force "tstar-check-$$" >/dev/null 2>&1 || true
+    [ -z "${engine:-}" ] || "${engine[@]}" rmi --force tstar-context >/dev/null 2>&1 || true
     [ -z "$broker_pid" ] || kill -KILL "$broker_pid" 2>/dev/null || true
     container= broker_pid=
 }
@@ -37,6 +38,7 @@ check_context() {
     container=$("${engine[@]}" create tstar-context true)
     "${engine[@]}" cp "$container:/src/." "$folder"
     "${engine[@]}" rm "$container" >/dev/null
+    "${engine[@]}" rmi tstar-context >/dev/null
     container=
     [ ! -e "$folder/tests" ] || fail "image: the build gets files that it does not read"
     cargo metadata --manifest-path "$folder/Cargo.toml" --locked --offline --format-version 1 \
