@@ -4,6 +4,7 @@
 
 mod behind;
 mod clock;
+mod datacenters;
 mod kill;
 mod limits;
 mod nodes;

@@ -4,13 +4,18 @@
 # are heard, where that is not ADDRESS. Where there is DIR/tls, clients are heard over TLS alone and show a certificate:
 # server.pem has the node's key and certificate, ca.pem who signs for clients. Where there is DIR/roles, clients log in
 # instead: at first as cassandra, with that password. Where there is DIR/jmx, nodetool is heard on 127.0.0.1, at the port
-# in that file.
+# in that file. Where there is DIR/datacenter, the node is in the datacenter of that name.
 set -euo pipefail
 jars="$1" dir="$2" port="$3" address="${4:-127.0.0.1}" seed="${5:-${4:-127.0.0.1}}" rpc="${6:-${4:-127.0.0.1}}"
 here="$(cd "$(dirname "$0")" && pwd)"
 mkdir -p "$dir/conf"
 authenticator=AllowAllAuthenticator authorizer=AllowAllAuthorizer
 [ ! -e "$dir/roles" ] || authenticator=PasswordAuthenticator authorizer=CassandraAuthorizer
+snitch=SimpleSnitch
+if [ -e "$dir/datacenter" ]; then
+  snitch=GossipingPropertyFileSnitch
+  printf 'dc=%s\nrack=one\n' "$(<"$dir/datacenter")" >"$dir/conf/cassandra-rackdc.properties"
+fi
 cat >"$dir/conf/cassandra.yaml" <<C
 cluster_name: tstar tests
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
@@ -21,7 +26,7 @@ storage_port: $((port + 1))
 rpc_address: $rpc
 start_native_transport: true
 native_transport_port: $port
-endpoint_snitch: SimpleSnitch
+endpoint_snitch: $snitch
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters:
