@@ -1,6 +1,7 @@
 //! Connection settings of the brokers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,7 @@ const FIXED_OPTIONS: [(&str, &str); 10] = [
 pub(super) const STATISTICS: &str = "statistics.interval.ms";
 
 /// Connection settings of the brokers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Brokers {
     addresses: String,
     /// As the user gave them.
@@ -52,6 +53,13 @@ pub struct Brokers {
     login: Option<Arc<Login>>,
     /// Longest time without progress; `None`: each caller's default.
     timeout: Option<Duration>,
+}
+
+/// Options may be secrets.
+impl fmt::Debug for Brokers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Brokers").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
 }
 
 /// Has to exceed `linger.ms`: with a shorter timeout no record would ever be sent.
@@ -299,6 +307,13 @@ mod tests {
         let config = brokers.config(&[("fetch.queue.backoff.ms", "10"), ("acks", "all")]);
         assert_eq!(config.get("fetch.queue.backoff.ms"), Some("x"), "the user's value wins");
         assert_eq!(config.get("acks"), Some("all"));
+    }
+
+    #[test]
+    fn debug_output_has_no_secret() {
+        let options = BTreeMap::from([("sasl.password".to_owned(), "hush".to_owned())]);
+        let printed = format!("{:?}", Brokers::new("b:1", options).unwrap());
+        assert_eq!(printed, r#"Brokers { addresses: "b:1", .. }"#);
     }
 
     #[test]
