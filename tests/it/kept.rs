@@ -87,8 +87,8 @@ fn a_store_of_an_earlier_version_decides_as_before() {
 }
 
 /// The formats of which a file is kept that a version of that time wrote, besides 6, of `trips.db`:
-/// what is in its export, and how many records it has from `first.ndjson`. No version wrote 1 or 5,
-/// and 11 is today's.
+/// the trips that it exported, and how many samples of `first.ndjson` it could read. No version
+/// wrote 1 or 5, and 11 is today's.
 const FORMATS: [(i64, &str, u64); 7] = [
     (2, "first.export", 46),
     (3, "first.export", 46),

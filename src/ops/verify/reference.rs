@@ -239,7 +239,7 @@ async fn in_order(
     Ok(ordered)
 }
 
-/// Offset of the first record of a batch. An array without elements has no entry.
+/// Offset of the first record of a batch. A record without samples has no entry.
 fn first_offset(batch: &Batch) -> Option<Offset> {
     let of_entries = batch.entries.first().map(|entry| entry.offset);
     of_entries.into_iter().chain(batch.arrays.keys().next().copied()).min()
@@ -338,7 +338,7 @@ impl ImportedFiles {
         self.pass_empty(batch, self.delivered);
     }
 
-    /// Passes over records that are arrays without elements, up to an offset.
+    /// Passes over records without samples, such as empty arrays, up to an offset.
     fn pass_empty(&mut self, batch: &Batch, upto: Offset) {
         while self.next < upto && batch.arrays.contains_key(&self.next) {
             self.next += 1;

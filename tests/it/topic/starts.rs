@@ -58,7 +58,7 @@ fn only_a_run_that_asks_for_a_port_ends_if_it_is_taken() {
     let words = |name: &str| format!("run {} --store sqlite:{name} --from earliest", topic.flags());
     let mut names = (1..).map(|nth| format!("{nth}.db"));
     let ran = until("a start that finds the default port taken", || {
-        // If it is not to be had, another program has it, which may leave it to this one.
+        // If it cannot be bound, another program holds it, and may release it before the start.
         let _held = TcpListener::bind("127.0.0.1:8080");
         let name = names.next()?;
         let running = start(&folder, &words(&name));
