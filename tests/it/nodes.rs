@@ -15,5 +15,5 @@ mod statement;
 mod syntax;
 
 pub use connection::{Connection, SharedNodes, store};
-pub use data::Replica;
+pub use data::{Partition, Replica};
 pub use network::{Nodes, PAIRS};

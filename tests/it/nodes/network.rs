@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::data::{Change, Component, Mutation, Place, Replica};
+use super::data::{Change, Component, Mutation, Partition, Place, Replica, locate};
 use super::statement::Condition;
 use crate::support::Dice;
 
@@ -197,6 +197,12 @@ impl Nodes {
     /// What a replica holds, for reading a partition (`None`: all of a table).
     pub fn snapshot(&self, replica: usize, table: usize, place: Option<&Place>) -> Replica {
         self.replicas[replica].snapshot(table, place)
+    }
+
+    /// What a replica holds of the trips of a device in the day that begins at this time.
+    pub fn trips_of_day(&self, replica: usize, device_id: &str, start_ms: i64) -> Arc<Partition> {
+        let key = vec![Component::Text(device_id.to_owned()), Component::Number(start_ms)];
+        self.replicas[replica].partition(&locate(TRIPS, key))
     }
 
     /// What a replica holds of the trips of a device.

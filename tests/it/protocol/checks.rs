@@ -38,15 +38,10 @@ const OF_DAY: &str =
 pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     let (committed, passed) = (world.committed(lane), world.passed(lane));
     let state = truth.state(lane, passed).iter();
-    let mut read: BTreeMap<(Device, i64, usize), Vec<TripRow>> = BTreeMap::new();
     for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
         let holds = |found: &TripRow| found.overlaps(row) && found.version >= row.version;
-        let mut is_in = |day: Day, pair: usize| {
-            let place = (device_of(row), day.get(), pair);
-            let rows = read.entry(place);
-            let rows = rows.or_insert_with(|| world.trips_from(place.0, place.1, place.2));
-            rows.iter().any(holds)
-        };
+        let mut is_in =
+            |day: Day, pair: usize| world.trips_from(device_of(row), day, pair).iter().any(holds);
         if !row.days().all(|day| (0..PAIRS.len()).all(|pair| is_in(day, pair))) {
             world.bad.insert("I6 rows");
         }
@@ -228,7 +223,7 @@ fn rows(world: &mut World, truth: &Truth) {
     let (end, devices) = (truth.end(), devices(world));
     for pair in 0..PAIRS.len() {
         for (device, day) in devices.iter().flat_map(|of| days().map(move |day| (*of, day))) {
-            let found = world.trips_from(device, day, pair);
+            let found = world.trips_from(device, Day(day), pair);
             let is_here = |row: &&Arc<TripRow>| {
                 device_of(row) == device && row.days().any(|of| of.get() == day)
             };

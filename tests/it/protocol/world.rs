@@ -19,7 +19,7 @@ use super::log::{Script, name};
 use super::outputs::{self, Event, Letter};
 use super::restore::Backup;
 use super::table::Table;
-use crate::nodes::{self, Connection, Nodes, PAIRS, Replica, SharedNodes};
+use crate::nodes::{self, Connection, Nodes, PAIRS, Partition, Replica, SharedNodes};
 pub use crate::support::Dice;
 
 /// The first byte of a device's name, which is all of it.
@@ -84,6 +84,9 @@ pub enum Append {
 /// Number of occurrences of each kind of event.
 pub type EventCounts = BTreeMap<&'static str, u64>;
 
+/// What each replica of a pair held of a day of a device, and the trips that they answered.
+type Answer = ([Arc<Partition>; 2], Arc<[TripRow]>);
+
 /// The owner whose requests are checks: it reads at once, and writes nothing.
 const OBSERVER: usize = usize::MAX;
 
@@ -95,6 +98,7 @@ pub struct World {
     /// The store on any two replicas, and on each pair of [`PAIRS`].
     pub any_pair: ScyllaStore<Connection>,
     by_pair: [ScyllaStore<Connection>; 3],
+    answers: BTreeMap<(Device, Day, usize), Answer>,
     pub feed: Vec<Event>,
     pub letters: Vec<Letter>,
     pub table: Table,
@@ -143,6 +147,7 @@ impl World {
         Self {
             any_pair: store(None),
             by_pair: PAIRS.map(|pair| store(Some(pair))),
+            answers: BTreeMap::new(),
             nodes,
             wire: Vec::new(),
             appends: Vec::new(),
@@ -418,8 +423,21 @@ impl World {
         self.nodes().die(owner, keep);
     }
 
-    pub fn trips_from(&self, device: Device, day: i64, pair: usize) -> Vec<TripRow> {
-        at_once(self.by_pair[pair].rows_of_day(&name(device), Day(day))).expect("nothing fails")
+    /// The trips of a device and a day, as a pair of replicas answers. It is asked again only if
+    /// either replica holds something else than when it was asked last.
+    pub fn trips_from(&mut self, device: Device, day: Day, pair: usize) -> Arc<[TripRow]> {
+        let (place, name) = ((device, day, pair), name(device));
+        let start_ms = day.start_ms().ms();
+        let held = PAIRS[pair].map(|of| self.nodes().trips_of_day(of, &name, start_ms));
+        if let Some((before, trips)) = self.answers.get(&place)
+            && *before == held
+        {
+            return Arc::clone(trips);
+        }
+        let trips = at_once(self.by_pair[pair].rows_of_day(&name, day)).expect("nothing fails");
+        let trips: Arc<[TripRow]> = trips.into();
+        self.answers.insert(place, (held, Arc::clone(&trips)));
+        trips
     }
 
     /// The answer of two replicas to a statement of a check.
