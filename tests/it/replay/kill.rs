@@ -10,7 +10,6 @@ use rusqlite::Connection;
 
 use super::rebuild::BECAME;
 use super::{Site, same};
-use crate::chaos::replay::{assert_same, everything};
 use crate::cli::{Folder, Ran};
 use crate::counts;
 use crate::faults::Running;
@@ -93,40 +92,6 @@ fn a_replay_into_a_file_killed_again_and_again_ends_the_same() {
     }
     println!("replay topic, file: {kills} kills, {parts} left a part");
     counts::REPLAYS_TO_FILE.print(parts);
-}
-
-#[test]
-fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
-    let Some(site) = Site::new(4000) else { return };
-    let Some(keyspace) = site.run_keyspace() else { return };
-    let once = everything(&keyspace);
-    let url = keyspace.url.to_string();
-    let (mut kills, mut parts) = (0, 0);
-    let mut random = ChaCha8Rng::seed_from_u64(32);
-    let words =
-        |url: &str| format!("replay topic --from earliest {} --apply", site.flags(url, false));
-    let mut length = took(&site.folder, &words(&url));
-    assert_same(&everything(&keyspace), &once);
-    let min_parts = support::kills(6);
-    for round in 0.. {
-        assert!(round < 10 * min_parts, "{parts} of {kills} kills left a part");
-        if parts >= min_parts {
-            break;
-        }
-        let empty = site.empty(&url);
-        let words = words(&empty.url.to_string());
-        for _ in 0..9 {
-            let before = everything(&empty);
-            let was = killed(&site.folder, &words, &mut length, &mut random);
-            kills += u64::from(was);
-            let now = everything(&empty);
-            parts += u64::from(was && now != before && now != once);
-        }
-        site.folder.run(&words).ends(0);
-        assert_same(&everything(&empty), &once);
-    }
-    println!("replay topic, keyspace: {kills} kills, {parts} left a part");
-    counts::REPLAYS_TO_KEYSPACE.print(parts);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Keyspaces: `rebuild` and `verify --repair` that are killed, and run again, end as the literal
-//! model says. A kill counts if it left rows that were not there before, and not yet all: they are
-//! killed when the first of them are there.
+//! Keyspaces: `replay topic`, `rebuild` and `verify --repair` that are killed, and run again, end
+//! as those that were not, or as the literal model says. A kill counts if it left rows that were
+//! not there before, and not yet all: they are killed when the first of them are there.
 
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{EpochStore, TripRow, TripStore};
@@ -8,6 +8,8 @@ use tstar::internals::store::{EpochStore, TripRow, TripStore};
 use super::Site;
 use super::kill::hasty;
 use crate::chaos::expected::{Expected, LIMITS, rows};
+use crate::chaos::replay::{assert_same, everything};
+use crate::counts;
 use crate::faults::{Running, until};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::model::literal::Limits;
@@ -67,6 +69,32 @@ impl Tally {
         assert!(rounds < AT_MOST * min_parts, "{parts} of {kills} kills left a part");
         parts >= min_parts
     }
+}
+
+#[test]
+fn a_replay_into_a_keyspace_killed_again_and_again_ends_the_same() {
+    let Some(site) = Site::new(SAMPLES) else { return };
+    let Some(keyspace) = site.run_keyspace() else { return };
+    let (once, all) = (everything(&keyspace), count(&keyspace));
+    let words = |keyspace: &Keyspace| {
+        let flags = site.flags(&keyspace.url.to_string(), false);
+        format!("replay topic --from earliest {flags} --apply")
+    };
+    site.folder.run(&words(&keyspace)).ends(0);
+    assert_same(&everything(&keyspace), &once);
+    let mut tally = Tally::new();
+    for round in 0.. {
+        if tally.is_enough(round) {
+            break;
+        }
+        let empty = site.empty(&keyspace.url.to_string());
+        tally.kill(&site, &empty, &words(&empty), all);
+        site.folder.run(&words(&empty)).ends(0);
+        assert_same(&everything(&empty), &once);
+    }
+    let Tally { kills, parts, .. } = tally;
+    println!("replay topic, keyspace: {kills} kills, {parts} left a part of {all} rows");
+    counts::REPLAYS_TO_KEYSPACE.print(parts);
 }
 
 fn base(keyspace: &Keyspace, store: &ScyllaStore) -> i64 {
