@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::KafkaError;
 use super::client::Brokers;
-use super::table::{KafkaTransactions, TransactionClient};
+use super::table::{KafkaTransactions, TransactionClient, Turns};
 use crate::source::Headers;
 
 /// Minimum delay before a record is sent again.
@@ -110,6 +110,7 @@ pub struct ConfiguredProducer {
     client: Arc<LoggedIn<FutureProducer>>,
     config: ClientConfig,
     brokers: Brokers,
+    turns: Turns,
 }
 
 impl ProducerClient for ConfiguredProducer {
@@ -137,7 +138,7 @@ impl ProducerClient for ConfiguredProducer {
         name: &str,
         on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Self::Transactions, KafkaError> {
-        KafkaTransactions::begin(brokers, name, on_waiting).await
+        KafkaTransactions::begin(brokers, name, &self.turns, on_waiting).await
     }
 
     fn unbatched(&self) -> Result<Self, ClientError> {
@@ -145,7 +146,8 @@ impl ProducerClient for ConfiguredProducer {
         config.set("batch.num.messages", "1");
         let client = self.brokers.create(&config, DefaultClientContext);
         let client = client.map_err(|error| ClientError::ClientCreation(error.to_string()))?;
-        Ok(Self { client: Arc::new(client), config, brokers: self.brokers.clone() })
+        let (client, turns) = (Arc::new(client), self.turns.clone());
+        Ok(Self { client, config, brokers: self.brokers.clone(), turns })
     }
 }
 
@@ -198,7 +200,8 @@ impl Producer {
         let client = Arc::new(brokers.create(&config, DefaultClientContext)?);
         let max_bytes = config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
         let max_bytes = max_bytes.unwrap_or(DEFAULT_MAX_BYTES);
-        let client = ConfiguredProducer { client, config, brokers: brokers.clone() };
+        let turns = Turns::default();
+        let client = ConfiguredProducer { client, config, brokers: brokers.clone(), turns };
         Ok(Self::over(client, max_bytes, brokers, on_waiting))
     }
 }
@@ -222,7 +225,10 @@ impl<C: ProducerClient> Producer<C> {
     }
 
     /// Begins to use a transactional id at the same brokers.
-    pub(super) async fn transactions(&self, name: &str) -> Result<C::Transactions, KafkaError> {
+    ///
+    /// # Errors
+    /// The brokers refuse.
+    pub async fn transactions(&self, name: &str) -> Result<C::Transactions, KafkaError> {
         self.client.transactions(&self.brokers, name, Arc::clone(&self.on_waiting)).await
     }
 

@@ -7,13 +7,14 @@
 //! written before, since the store gets a trip first, and what it may find beyond its position is
 //! written again. A writer that is fenced, and still has the partition, starts again in this order.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedMutexGuard};
 
 use super::KafkaError;
 use super::client::Brokers;
@@ -74,21 +75,42 @@ impl Drop for GiveUp {
     }
 }
 
+/// Lets those that begin to use a transactional id do so one after the other. Dropping the future
+/// of [`KafkaTransactions::begin`] does not end its request: brokers that answer it late would
+/// fence whoever in this process has begun since.
+#[derive(Clone, Default)]
+pub struct Turns(Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>);
+
+impl Turns {
+    async fn await_turn(&self, name: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().expect("no holder panics");
+            Arc::clone(turns.entry(name.to_owned()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
+
 impl KafkaTransactions {
     /// Begins to use a transactional id, and fences whoever did before. Waits for brokers without
-    /// limit.
+    /// limit, and for others of this process that are about to begin.
     ///
     /// # Errors
     /// The brokers refuse.
     pub async fn begin(
         brokers: &Brokers,
         name: &str,
+        turns: &Turns,
         on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Self, KafkaError> {
+        let turn = turns.await_turn(name).await;
         let gives_up = GiveUp::default();
         let patience = Some(Patience { on_waiting, gives_up: Arc::clone(&gives_up.0) });
         let (brokers, name) = (brokers.clone(), name.to_owned());
-        let transactions = blocking(move || Transactions::init_with(&brokers, &name, patience));
+        let transactions = blocking(move || {
+            let _turn = turn;
+            Transactions::init_with(&brokers, &name, patience)
+        });
         Ok(Self { transactions: Arc::new(transactions.await?.into()), _gives_up: gives_up })
     }
 }

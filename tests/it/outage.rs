@@ -11,6 +11,7 @@ mod nodes;
 mod proxy;
 mod restore;
 mod soak;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::fs::File;
