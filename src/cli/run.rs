@@ -104,11 +104,14 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     printer.json(&RunSummary::new(counts))?;
     printer.flush()?;
     match (report.map(|report| report.drained), cancel.signal()) {
-        (Some(DrainResult::NotInTime), Some(signal)) => {
+        (Some(result @ (DrainResult::NotInTime | DrainResult::Interrupted)), Some(signal)) => {
+            let seconds = request.drain_timeout.as_secs();
+            let why = match result {
+                DrainResult::NotInTime => format!("within --drain-timeout, {seconds} s"),
+                _ => "before partitions stopped, or other instances took them over".into(),
+            };
             exit::print_status(&format!(
-                "not all that was read could be stored within --drain-timeout, {} s; the next \
-                 start reads it again",
-                request.drain_timeout.as_secs()
+                "not all that was read could be stored {why}; the next start reads it again"
             ));
             Err(Stopped { signal, partial: PartialResult::Part }.into())
         }

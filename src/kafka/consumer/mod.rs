@@ -159,8 +159,10 @@ pub type OnConsumerEvent = Arc<dyn Fn(ConsumerEvent) + Send + Sync>;
 pub enum DrainResult {
     /// Everything that was sent to the workers is durable, and committed.
     All,
-    /// The time limit passed before, or a worker failed.
+    /// The time limit passed before.
     NotInTime,
+    /// A worker had failed, or another member had taken its partition over.
+    Interrupted,
 }
 
 /// Polls until `stop` is set, then drains. Runs on its own thread.

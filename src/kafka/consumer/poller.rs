@@ -357,10 +357,12 @@ impl<C: RecordClient> Poller<C> {
             return Err(error);
         }
         let all_drained = exits.iter().all(|exit| *exit == Some(WorkerExit::Drained));
-        let is_all = drained == Some(DrainResult::All)
-            && all_drained
-            && is_committed
-            && !self.context().is_incomplete();
-        Ok(Some(if is_all { DrainResult::All } else { DrainResult::NotInTime }))
+        Ok(Some(if drained != Some(DrainResult::All) || !is_committed {
+            DrainResult::NotInTime
+        } else if !all_drained || self.context().is_incomplete() {
+            DrainResult::Interrupted
+        } else {
+            DrainResult::All
+        }))
     }
 }

@@ -84,6 +84,7 @@ fn a_partition_that_stopped_makes_readiness_say_so_until_a_restart() {
     // Not all that was read is stored.
     let said = server.ends(143);
     assert_eq!(said.matches("partition 0 stopped until restart").count(), 1, "{said}");
+    assert!(said.contains("could be stored before partitions stopped"), "{said}");
 
     // The epoch is repaired: a start resumes where the partition had stopped.
     set_base(1_000_000);
