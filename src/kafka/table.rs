@@ -75,9 +75,9 @@ impl Drop for GiveUp {
     }
 }
 
-/// Lets those that begin to use a transactional id do so one after the other. Dropping the future
-/// of [`KafkaTransactions::begin`] does not end its request: brokers that answer it late would
-/// fence whoever in this process has begun since.
+/// Makes the workers of a process begin to use a transactional id one at a time. A worker that is
+/// cancelled meanwhile leaves its request behind, and brokers that take it late would fence the
+/// worker that has begun since.
 #[derive(Clone, Default)]
 pub struct Turns(Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>);
 
@@ -93,7 +93,7 @@ impl Turns {
 
 impl KafkaTransactions {
     /// Begins to use a transactional id, and fences whoever did before. Waits for brokers without
-    /// limit, and for others of this process that are about to begin.
+    /// limit, and for workers of this process that asked before.
     ///
     /// # Errors
     /// The brokers refuse.

@@ -17,7 +17,7 @@ mod schedule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -31,7 +31,7 @@ use crate::cli::{Folder, Ran};
 use crate::control_keys;
 use crate::faults::{until, until_handles_term};
 use crate::keyspace::{ClusteringOrder, Keyspace};
-use crate::support::block_on;
+use crate::support::{self, block_on};
 use crate::topic::Topic;
 use expected::Place;
 use log::Size;
@@ -188,9 +188,7 @@ impl Instance {
     }
 
     fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
-        assert!(sent.unwrap().success(), "{name}");
+        support::signal(self.child.id(), name);
     }
 
     /// How often its log contains this.

@@ -87,9 +87,7 @@ impl Daemon {
 
     #[track_caller]
     fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
-        assert!(sent.unwrap().success(), "no signal to the daemon");
+        support::signal(self.child.id(), name);
     }
 
     #[track_caller]

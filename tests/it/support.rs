@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -10,6 +11,13 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(future)
+}
+
+/// Sends a signal, such as `TERM`, to a process.
+#[track_caller]
+pub fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.unwrap().success(), "no signal {name} to process {pid}");
 }
 
 /// How many kills a command has to survive: `TSTAR_TEST_KILLS`, or the suite's default.

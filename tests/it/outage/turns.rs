@@ -1,7 +1,6 @@
 //! A broker that is silent while a worker begins to write the table topic, and is replaced.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use tstar::internals::kafka::table::TransactionClient;
 use tstar::internals::kafka::transactions::TransactionRecord;
 
 use crate::cli::Folder;
-use crate::servers::{LIMIT, Server, free_port, start_kafka};
-use crate::support::block_on;
+use crate::servers::{LIMIT, free_port, start_kafka};
+use crate::support::{block_on, signal};
 use crate::topic::Topic;
 
 /// Which of two requests a broker takes first differs from time to time.
@@ -24,11 +23,6 @@ const TRANSACTIONS: usize = 20;
 
 /// Time in which a client sends its request.
 const SHORT: Duration = Duration::from_millis(300);
-
-fn signal(broker: &Server, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &broker.pid().to_string()]).status();
-    assert!(sent.unwrap().success(), "{name}");
-}
 
 #[test]
 fn a_worker_that_was_cancelled_fences_no_later_one() {
@@ -49,12 +43,12 @@ fn a_worker_that_was_cancelled_fences_no_later_one() {
         drop(producer.transactions("first").await.unwrap());
         for round in 0..ROUNDS {
             let name = format!("worker-{round}");
-            signal(&broker, "STOP");
+            signal(broker.pid(), "STOP");
             let cancelled = timeout(SHORT, producer.transactions(&name)).await;
             assert!(cancelled.is_err(), "a broker that is silent answered");
             let mut later = Box::pin(producer.transactions(&name));
             let waits = timeout(SHORT, &mut later).await;
-            signal(&broker, "CONT");
+            signal(broker.pid(), "CONT");
             assert!(waits.is_err(), "a broker that is silent answered");
             let later = later.await.unwrap();
             for nth in 0..TRANSACTIONS {
