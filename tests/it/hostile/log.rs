@@ -97,7 +97,7 @@ fn prove(site: &Site) -> Value {
     check::dead_letters(site);
     check::counts(&model, &summary, &counted);
     restarts(site);
-    let most = MEMORY.1 + BARE + TIMES_THE_LARGEST * site.largest as u64;
+    let most = MEMORY.1 + BARE + TIMES_THE_LARGEST * site.largest as u64 + site.refused;
     eprintln!("{} MB at most, of {} MB; {summary}", peak.unwrap_or(0) >> 20, most >> 20);
     assert!(peak.is_none_or(|peak| peak <= most), "{peak:?} bytes of {most}");
     summary

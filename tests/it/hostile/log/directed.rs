@@ -282,7 +282,7 @@ fn a_batch_that_the_client_cannot_unpack_is_a_letter() {
         site.send((0..AROUND).map(|nth| well_behaved(&SHAPE, nth)));
         site.codec = Codec::Zstd;
         for (records, partition) in [(1, 0), (30, 0), (7, 1)] {
-            site.send_batch(zstd_bomb(records, partition));
+            site.send_refused(zstd_bomb(records, partition));
         }
         site.codec = Codec::None;
         let rest = (AROUND..2 * AROUND).map(|nth| well_behaved(&SHAPE, nth));

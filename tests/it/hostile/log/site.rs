@@ -25,6 +25,10 @@ const UNKNOWN_TOPIC: i16 = 3;
 const LEADER_NOT_AVAILABLE: i16 = 5;
 const NOT_LEADER: i16 = 6;
 
+/// Bytes to which librdkafka decompresses a zstd batch before it refuses it, by default
+/// (`receive.message.max.bytes`).
+const RECEIVE_LIMIT: u64 = 100_000_000;
+
 /// Maximum number of records in a batch.
 const BATCH: usize = 500;
 
@@ -45,6 +49,8 @@ pub struct Site {
     pub sent: BTreeMap<i32, Vec<Sent>>,
     /// Bytes of the largest batch of one record.
     pub largest: usize,
+    /// Bytes that clients may hold of a batch that they refuse.
+    pub refused: u64,
     /// Compression of batches.
     pub codec: Codec,
 }
@@ -64,7 +70,8 @@ impl Site {
         let (mut folder, sent) = (Folder::new(), BTreeMap::new());
         // Detection could be misled by hostile records.
         folder.env("TSTAR_PARTITIONER", "murmur2");
-        Some(Self { shape, topic, keyspace, folder, sent, largest: 0, codec: Codec::None })
+        let (largest, refused, codec) = (0, 0, Codec::None);
+        Some(Self { shape, topic, keyspace, folder, sent, largest, refused, codec })
     }
 
     /// The same with a keyspace, whose tables are created.
@@ -98,8 +105,10 @@ impl Site {
         }
     }
 
-    /// Sends records as one batch, whatever its uncompressed size.
-    pub fn send_batch(&mut self, batch: Vec<TestRecord>) {
+    /// Sends records as one batch that clients refuse because of its uncompressed size.
+    pub fn send_refused(&mut self, batch: Vec<TestRecord>) {
+        // The daemon's client may try the batch again while a second one looks for its end.
+        self.refused = 2 * RECEIVE_LIMIT;
         let mut wire = Wire::to(&self.topic.brokers, &self.topic.name);
         self.put(&mut wire, batch);
     }
