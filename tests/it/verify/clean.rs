@@ -139,9 +139,19 @@ fn a_record_may_be_an_empty_array() {
         let forget = "forget van-1 --before 2025-03-01T00:00:00Z --yes --store sqlite:t.db";
         folder.run(forget).ends(0);
     }
-    let verify = "verify last.ndjson empty.ndjson first.ndjson --store sqlite:t.db --json";
-    let found = folder.run(verify).ends(0).json();
+    let imported = "last.ndjson empty.ndjson first.ndjson --store sqlite:t.db";
+    let found = folder.run(&format!("verify {imported} --json")).ends(0).json();
     assert_eq!((number(&found["records"]), number(&found["same"])), (3, 2), "{found}");
+    let rebuild = format!("rebuild {imported} --into sqlite:new.db --json");
+    let rebuilt = folder.run(&rebuild).ends(0).json();
+    assert_eq!((number(&rebuilt["new_trips"]), number(&rebuilt["equal"])), (2, 2), "{rebuilt}");
+    for (trip, lines) in folder.trips("t.db").iter().zip([vec![2, 5], vec![2]]) {
+        let id = trip["id"].as_str().unwrap();
+        let explained = folder.run(&format!("explain {id} {imported} --json")).ends(0).json();
+        let records = explained["log"]["records"].as_array().unwrap();
+        let read: Vec<u64> = records.iter().map(|record| number(&record["line"])).collect();
+        assert_eq!(read, lines, "{explained}");
+    }
     for missing in ["last.ndjson empty.ndjson", "last.ndjson first.ndjson", "first.ndjson"] {
         let words = format!("verify {missing} --store sqlite:t.db");
         folder.run(&words).ends(65).says(&["name every file that was imported"]);
