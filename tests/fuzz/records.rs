@@ -132,7 +132,7 @@ pub fn map(data: &[u8]) -> bool {
         Decoder::new(&rules).map_err(|error| error.to_string())
     });
     match decoder {
-        Ok(decoder) => split_alike(&decoder, record.as_bytes()),
+        Ok(decoder) => split_alike(&decoder, map, record.as_bytes()),
         Err(message) => {
             assert!(!message.is_empty() && !message.chars().any(char::is_control), "{message:?}");
             false
@@ -151,12 +151,13 @@ pub fn preset(data: &[u8]) -> bool {
         PRESETS.iter().map(decoder).collect()
     });
     let Some((first, record)) = data.split_first() else { return false };
-    split_alike(&DECODERS[usize::from(*first) % DECODERS.len()], record)
+    split_alike(&DECODERS[usize::from(*first) % DECODERS.len()], "", record)
 }
 
 /// Splits a record by an empty template, and by those that were learnt from it; and where it is an
-/// object, with a name that only a parser reads. Returns whether it has a sample.
-fn split_alike(decoder: &Decoder, record: &[u8]) -> bool {
+/// object, with a name that the field map lacks and only a parser reads. Returns whether it has a
+/// sample.
+fn split_alike(decoder: &Decoder, map: &str, record: &[u8]) -> bool {
     let mut template = JsonTemplate::default();
     let first = split(decoder, &mut template, record);
     for _ in 0..3 {
@@ -165,8 +166,13 @@ fn split_alike(decoder: &Decoder, record: &[u8]) -> bool {
     if let Some(rest) = record.strip_prefix(b"{") {
         let is_empty = rest.trim_ascii_start().starts_with(b"}");
         let comma: &[u8] = if is_empty { b"" } else { b"," };
-        let name = [&b"{\"\\u007e nothing\":0"[..], comma].concat();
-        let parsed = split(decoder, &mut JsonTemplate::default(), &[&name[..], rest].concat());
+        let mut name = " nothing".to_owned();
+        while map.contains(&name) {
+            name.push('g');
+        }
+        let name = format!("{{\"\\u007e{name}\":0");
+        let longer = [name.as_bytes(), comma, rest].concat();
+        let parsed = split(decoder, &mut JsonTemplate::default(), &longer);
         assert_eq!(first, parsed, "a name that means nothing changes the result");
     }
     first.iter().any(Result::is_ok)

@@ -38,8 +38,11 @@ const PROTOBUF: [&[u8]; 2] = [
     include_bytes!("../fuzz/seeds/protobuf/message"),
     include_bytes!("../fuzz/seeds/protobuf/feed"),
 ];
-const MAP: [&[u8]; 2] =
-    [include_bytes!("../fuzz/seeds/map/nested"), include_bytes!("../fuzz/seeds/map/lists")];
+const MAP: [&[u8]; 3] = [
+    include_bytes!("../fuzz/seeds/map/nested"),
+    include_bytes!("../fuzz/seeds/map/lists"),
+    include_bytes!("../fuzz/seeds/map/unnamed"),
+];
 const PRESET: [&[u8]; 17] = [
     include_bytes!("../fuzz/seeds/preset/emqx"),
     include_bytes!("../fuzz/seeds/preset/flespi"),
