@@ -20,10 +20,10 @@ const CSV: [&[u8]; 3] = [
     include_bytes!("../fuzz/seeds/csv/lines.ndjson"),
 ];
 const DOCUMENT: [&[u8]; 4] = [
-    include_bytes!("../fuzz/seeds/document/array.json"),
-    include_bytes!("../fuzz/seeds/document/track.gpx"),
-    include_bytes!("../fuzz/seeds/document/sentences.nmea"),
-    include_bytes!("../fuzz/seeds/document/recorder.rec"),
+    include_bytes!("../fuzz/seeds/document/array"),
+    include_bytes!("../fuzz/seeds/document/track"),
+    include_bytes!("../fuzz/seeds/document/sentences"),
+    include_bytes!("../fuzz/seeds/document/recorder"),
 ];
 const ID: [&[u8]; 4] = [
     include_bytes!("../fuzz/seeds/id/text"),
@@ -216,10 +216,18 @@ proptest! {
         bodies::csv(&random);
         bodies::csv(&seed);
     }
+}
+
+proptest! {
+    // Each case reads six files.
+    #![proptest_config(ProptestConfig::with_cases(8000))]
 
     #[test]
-    fn document(random in bytes(), seed in damaged_seed(&DOCUMENT)) {
+    fn document(random in bytes(), format in any::<u8>(), mut seed in damaged_seed(&DOCUMENT)) {
         bodies::document(&random);
+        bodies::document(&seed);
+        // Of one format, read as any.
+        seed.splice(..1.min(seed.len()), [format]);
         bodies::document(&seed);
     }
 }
@@ -229,6 +237,7 @@ fn what_the_runs_start_from_is_good() {
     for (seeds, body) in [
         (&JSON[..], bodies::json as fn(&[u8]) -> bool),
         (&CSV, bodies::csv),
+        (&DOCUMENT[..1], bodies::document),
         (&ID, bodies::id),
         (&AVRO[..1], records::avro),
         (&PROTOBUF, records::protobuf),
