@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -56,6 +58,18 @@ fn device_ids() {
         assert!(error.contains("1 to 256 bytes"), "{error}");
         assert!(error.len() < 250, "{error}");
     }
+}
+
+#[test]
+fn a_device_id_is_compared_found_and_printed_as_its_text() {
+    let text = "van \"1\"";
+    let device_id = DeviceId::new(text).unwrap();
+    assert!(device_id == text && device_id != "van 1");
+    assert!(device_id == *text && device_id != *"van 1");
+    assert_eq!(AsRef::<str>::as_ref(&device_id), text);
+    assert_eq!(format!("{device_id}, {device_id:?}"), "van \"1\", \"van \\\"1\\\"\"");
+    let known = HashSet::from([device_id]);
+    assert!(known.contains(text) && !known.contains("van 1"));
 }
 
 #[test]
@@ -207,6 +221,7 @@ proptest! {
     ) {
         let uuid = id(&device_id, t_star_ms).uuid().unwrap();
         let parsed = UuidId::parse(&uuid.to_string()).unwrap();
+        prop_assert_eq!(parsed.uuid(), uuid);
         prop_assert_eq!(parsed.to_string(), uuid.to_string());
         prop_assert_eq!(parsed.t_star_ms, t_star_ms);
         prop_assert_eq!(parsed.shard(), shard(&device_id));

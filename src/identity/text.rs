@@ -43,7 +43,7 @@ pub fn parse_token(token: &str) -> Result<DeviceId, &'static str> {
             Some(digit @ b'a'..=b'f') => Ok(digit - b'a' + 10),
             _ => Err(ESCAPE),
         };
-        bytes.push(digit()? << 4 | digit()?);
+        bytes.push(16 * digit()? + digit()?);
     }
     let device_id = String::from_utf8(bytes).map_err(|_| "the device is not UTF-8")?;
     let device_id =
