@@ -60,6 +60,17 @@ mod tests {
         prop_oneof![-100..100_i64, any::<i64>(), Just(i64::MIN), Just(i64::MAX)].prop_map(Day)
     }
 
+    #[test]
+    fn only_days_outside_of_the_window_need_memory() {
+        let mut set = Days::default();
+        for day in (1000..1000 + HALF).chain(1000 - HALF..1000) {
+            set.insert(Day(day));
+        }
+        assert!(set.others.is_empty());
+        set.insert(Day(1000 + HALF));
+        assert_eq!(*set.others, [Day(1000 + HALF)]);
+    }
+
     proptest! {
         #[test]
         fn agrees_with_a_set(days in prop::collection::vec(day(), 0..50), others: Vec<i64>) {
