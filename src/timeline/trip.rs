@@ -283,3 +283,25 @@ impl Trip {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::RawSample;
+
+    fn sample(time_ms: i64) -> Sample {
+        let time_ms = DeviceTime(time_ms);
+        Sample::quantised(&RawSample { time_ms, ..RawSample::default() }).unwrap()
+    }
+
+    #[test]
+    fn the_gap_between_samples_outlives_a_flush() {
+        let mut trip = Trip::new(Version(0), sample(0), None);
+        let waiting = |pending, waited_ms, gap_ms| Waiting { pending, waited_ms, gap_ms };
+        assert_eq!(trip.visit(1000, 50), waiting(1, 50, None));
+        assert_eq!(trip.take_unflushed(), Some(Version(0)));
+        trip.add(Version(2), sample(10), None).unwrap();
+        assert_eq!(trip.visit(1700, 80), waiting(1, 80, Some(700)));
+        assert_eq!(trip.visit(1800, 100), waiting(1, 180, None));
+    }
+}
