@@ -132,6 +132,14 @@ mod tests {
         Sample::new(DeviceTime(time_ms), (lat_e7, lon_e7), readings)
     }
 
+    #[test]
+    fn a_steady_chunk_needs_little_more_than_a_byte_a_sample() {
+        let chunk: Vec<_> =
+            (0..100).map(|nth| sample((1_000 * nth, 5, 6, [Reading::ABSENT; READINGS]))).collect();
+        let (memory, fixed) = (Packed::new(&chunk).memory(), size_of::<Packed>());
+        assert!(fixed + 100 < memory && memory < fixed + 150, "{memory}");
+    }
+
     proptest! {
         #[test]
         fn a_chunk_round_trips(
@@ -145,6 +153,7 @@ mod tests {
             }
             let packed = Packed::new(&chunk);
             prop_assert_eq!(packed.first(), &chunk[0]);
+            prop_assert_eq!(packed.len(), chunk.len());
             prop_assert_eq!(packed.unpacked(), chunk);
         }
     }

@@ -21,8 +21,8 @@ use crate::model::scalar::DeviceTime;
 /// Maximum number of samples in a chunk: 4 KiB, so that an insertion costs less than a cache miss.
 const CHUNK: usize = 128;
 
-/// Entries that a B-tree insertion moves: at most one node, plus its share of a split.
-const NODE: usize = 2 * 11;
+/// Entries that a B-tree insertion moves: at most one node of 11, plus its share of a split.
+const NODE: usize = 22;
 
 /// Key of a chunk: a lower bound of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,15 +81,15 @@ fn position(chunk: &[Sample], time_ms: DeviceTime) -> Result<usize, usize> {
 /// Inserts `sample` at `at`. A full chunk is split first; returns its second half.
 fn insert_at(chunk: &mut Vec<Sample>, at: usize, sample: Sample) -> Option<Vec<Sample>> {
     if chunk.len() < CHUNK {
-        spend(chunk.len() - at);
+        spend(chunk[at..].len());
         chunk.insert(at, sample);
         return None;
     }
-    spend(chunk.len() - CHUNK / 2);
     let mut second = chunk.split_off(CHUNK / 2);
+    spend(second.len());
     let (half, at) =
         if at <= CHUNK / 2 { (&mut *chunk, at) } else { (&mut second, at - CHUNK / 2) };
-    spend(half.len() - at);
+    spend(half[at..].len());
     half.insert(at, sample);
     Some(second)
 }
@@ -105,7 +105,8 @@ impl Earlier {
     /// Inserts a chunk that precedes all others, under the first key.
     fn put_first(&mut self, chunk: Chunk) {
         if let Some((_, former)) = self.chunks.pop_first() {
-            spend(2 * NODE);
+            spend(NODE);
+            spend(NODE);
             self.chunks.insert(Since(former.first().time_ms), former);
         }
         self.chunks.insert(EARLIEST, chunk);
@@ -360,137 +361,5 @@ impl Path {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::cost;
-    use super::*;
-    use crate::timeline::{READINGS, Reading};
-    use proptest::prelude::*;
-    use rand_chacha::ChaCha8Rng;
-    use rand_chacha::rand_core::{RngCore, SeedableRng};
-    use std::collections::BTreeSet;
-
-    fn at(time_ms: i64) -> Sample {
-        Sample::new(DeviceTime(time_ms), (0, 0), [Reading::ABSENT; READINGS])
-    }
-
-    fn shuffled(n: i64) -> Vec<i64> {
-        let mut rng = ChaCha8Rng::seed_from_u64(42);
-        let mut times: Vec<i64> = (0..n).collect();
-        for k in (1..times.len()).rev() {
-            times.swap(k, (rng.next_u64() % (k as u64 + 1)) as usize);
-        }
-        times
-    }
-
-    /// Elements moved and compared to insert `times` into one path. With `reading`, the first
-    /// sample is read after every insertion, and the whole path whenever it has grown by 5 %, as a
-    /// flush does.
-    fn spent(times: &[i64], reading: bool) -> u64 {
-        cost::reset();
-        let mut path = Path::new(at(times[0]));
-        let mut read_at = 1;
-        for &time in &times[1..] {
-            path.insert(at(time)).unwrap();
-            if reading {
-                spend(path.iter().take(1).count());
-                if path.len() > read_at + read_at / 20 {
-                    read_at = path.len();
-                    spend(path.iter().count());
-                }
-            }
-        }
-        assert_eq!(path.iter().count(), times.len());
-        let spent = cost::reset();
-        path.check();
-        spent
-    }
-
-    #[test]
-    fn a_million_samples_cost_little_more_than_ten_times_a_hundred_thousand() {
-        let newest_first = |n: i64| (0..n).rev().collect::<Vec<_>>();
-        type Order = fn(i64) -> Vec<i64>;
-        let orders: [(&str, Order, bool); 4] = [
-            ("newest first", newest_first, false),
-            ("random", shuffled, false),
-            ("absorb and read in turn, newest first", newest_first, true),
-            ("absorb and read in turn, random", shuffled, true),
-        ];
-        for (name, order, reading) in orders {
-            let (small, large) =
-                (spent(&order(100_000), reading), spent(&order(1_000_000), reading));
-            println!(
-                "{name}: {small} for 100,000, {large} for 1,000,000: {}",
-                large as f64 / small as f64
-            );
-            assert!(large <= 13 * small, "{name}: {large} > 13 * {small}");
-        }
-    }
-
-    #[test]
-    fn an_in_order_sample_costs_the_same_in_a_path_of_any_length() {
-        let in_order = |n: i64| spent(&(0..n).collect::<Vec<_>>(), false) as f64 / n as f64;
-        let (short, long) = (in_order(1_000), in_order(1_000_000));
-        assert!(long < short * 1.2, "{long} elements a sample, {short} in a short path");
-    }
-
-    #[test]
-    fn merging_many_small_paths_is_not_quadratic() {
-        // Newest trip first; each earlier one is prepended.
-        let spent = |trips: i64| {
-            cost::reset();
-            let mut path = Path::new(at(trips * 10));
-            for trip in (0..trips).rev() {
-                let mut earlier = Path::new(at(trip * 10));
-                earlier.insert(at(trip * 10 + 5)).unwrap();
-                earlier.append(path);
-                path = earlier;
-            }
-            path.check();
-            cost::reset()
-        };
-        let (small, large) = (spent(10_000), spent(100_000));
-        assert!(large <= 13 * small, "{large} > 13 * {small}");
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_a_set(
-            parts in prop::collection::vec(prop::collection::vec(0..9000_i64, 1..3000), 1..4),
-            packs_every in prop_oneof![Just(usize::MAX), 1..900_usize],
-        ) {
-            let mut whole: Option<Path> = None;
-            let mut expected = BTreeSet::new();
-            for (nth, times) in parts.iter().enumerate() {
-                let offset = nth as i64 * 10_000;
-                let mut count = 0;
-                let mut path = Path::new(at(times[0] + offset));
-                let mut kept = BTreeSet::from([times[0] + offset]);
-                for &time in &times[1..] {
-                    let inserted = path.insert(at(time + offset)).is_ok();
-                    prop_assert_eq!(inserted, kept.insert(time + offset));
-                    count += 1;
-                    if count % packs_every == 0 {
-                        path.pack();
-                    }
-                }
-                path.check();
-                expected.append(&mut kept);
-                whole = Some(match whole.take() {
-                    None => path,
-                    Some(mut earlier) => { earlier.append(path); earlier }
-                });
-            }
-            let mut whole = whole.unwrap();
-            whole.check();
-            let times = whole.iter().map(|sample| sample.time_ms.ms());
-            prop_assert!(times.eq(expected.iter().copied()));
-            whole.pack();
-            whole.check();
-            for time in 0..9000 {
-                prop_assert_eq!(whole.get(DeviceTime(time)).is_some(), expected.contains(&time));
-            }
-            let again = Path::from_sorted(whole.iter()).unwrap();
-            prop_assert!(again.iter().eq(whole.iter()));
-        }
-    }
-}
+#[path = "path_tests.rs"]
+mod tests;
