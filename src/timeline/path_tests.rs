@@ -90,6 +90,30 @@ fn merging_many_small_paths_is_not_quadratic() {
     assert!(large <= 13 * small, "{large} > 13 * {small}");
 }
 
+#[test]
+fn samples_that_arrive_in_a_burst_are_searched_for_once() {
+    let mut path = Path::from_sorted((0..100).map(|nth| at(1_000 * nth))).unwrap();
+    cost::reset();
+    for nth in 1..=20 {
+        path.insert(at(50_000 + nth)).unwrap();
+    }
+    // Each moves the 49 samples behind it, after three comparisons; the first looks through 100.
+    let spent = cost::reset();
+    assert!(spent <= 20 * (49 + 3) + 8, "{spent}");
+}
+
+#[test]
+fn newest_first_fills_every_chunk() {
+    let mut path = Path::new(at(0));
+    for nth in 1..3 * CHUNK as i64 {
+        path.insert(at(-nth)).unwrap();
+    }
+    path.check();
+    let chunks = path.earlier.as_ref().unwrap().chunks.values();
+    let lengths: Vec<_> = chunks.map(|chunk| chunk.samples().len()).collect();
+    assert_eq!((lengths, path.tail.len()), (vec![CHUNK; 2], CHUNK));
+}
+
 /// A path of samples in order: the latest 1 to `CHUNK` of them are its tail, the others full
 /// chunks.
 fn sorted(n: usize) -> Path {
