@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod allocator;
 mod arrivals;
 mod away;
 mod backup;
