@@ -79,7 +79,7 @@ impl Pending {
         self.samples = self.samples.saturating_add(other.samples);
         self.since_ms = match (self.since_ms, other.since_ms) {
             // Of two times on a clock that wraps, the earlier is less than half a turn behind.
-            (Some(this), Some(other)) if other.wrapping_sub(this) < u32::MAX / 2 => Some(this),
+            (Some(this), Some(other)) if other.wrapping_sub(this) <= u32::MAX / 2 => Some(this),
             (this, other) => other.or(this),
         };
     }
@@ -303,5 +303,73 @@ mod tests {
         trip.add(Version(2), sample(10), None).unwrap();
         assert_eq!(trip.visit(1700, 80), waiting(1, 80, Some(700)));
         assert_eq!(trip.visit(1800, 100), waiting(1, 180, None));
+    }
+
+    #[test]
+    fn joined_changes_wait_since_the_earlier_on_a_clock_that_wraps() {
+        let joined = |since_ms, other_ms| {
+            let mut pending = Pending { samples: 2, since_ms, ..Pending::default() };
+            pending.join(Pending { samples: 3, since_ms: other_ms, ..Pending::default() });
+            assert_eq!(pending.samples, 5);
+            pending.since_ms
+        };
+        let half = u32::MAX / 2;
+        for (earlier, later) in [(10, 20), (10, 10), (u32::MAX - 5, 3), (7, 7 + half)] {
+            assert_eq!(joined(Some(earlier), Some(later)), Some(earlier), "{earlier} {later}");
+            assert_eq!(joined(Some(later), Some(earlier)), Some(earlier), "{earlier} {later}");
+        }
+        assert_eq!((joined(Some(4), None), joined(None, Some(4))), (Some(4), Some(4)));
+        assert_eq!(joined(None, None), None);
+    }
+
+    #[test]
+    fn memory_is_that_of_the_struct_its_samples_and_what_it_absorbed() {
+        let mut trip = Trip::new(Version(0), sample(0), None);
+        let fixed = size_of::<Trip>() + 48;
+        assert_eq!(trip.memory(), fixed + 48);
+        for (version, time_ms) in [(1, 10), (2, 20), (3, 30)] {
+            trip.absorb(Version(version), Trip::new(Version(0), sample(time_ms), None));
+        }
+        assert_eq!(trip.memory(), fixed + 4 * 48 + 3 * 32);
+    }
+
+    /// A trip of the store, of samples at these times.
+    fn row(version: i64, times: std::ops::Range<i64>) -> Trip {
+        let (t_star_ms, version) = (DeviceTime(times.start), Version(version));
+        let path = Path::from_sorted(times.map(sample)).unwrap();
+        Trip::loaded(t_star_ms, version, version, BTreeMap::new(), None, path)
+    }
+
+    #[test]
+    fn ids_are_new_until_a_flush_takes_them() {
+        let mut trip = Trip::new(Version(2), sample(0), None);
+        assert!(trip.has_new_ids());
+        trip.take_unflushed();
+        assert!(!trip.has_new_ids(), "nothing waits");
+        trip.add(Version(4), sample(10), None).unwrap();
+        assert!(!trip.has_new_ids(), "nothing is minted");
+        trip.absorb(Version(6), row(4, 20..30));
+        assert!(trip.has_new_ids(), "20 is retired");
+        trip.take_unflushed();
+        trip.add(Version(8), sample(40), None).unwrap();
+        assert!(!trip.has_new_ids(), "the merge is flushed");
+    }
+
+    #[test]
+    fn a_flush_takes_what_is_due_and_the_next_change_is_not() {
+        let mut trip = Trip::new(Version(2), sample(0), None);
+        assert!(!trip.is_due());
+        trip.set_due(true);
+        assert!(trip.is_due());
+        trip.take_unflushed();
+        assert!(!trip.is_due());
+    }
+
+    #[test]
+    fn a_packed_trip_needs_less_memory() {
+        let mut trip = row(2, 0..5_000);
+        let before = trip.memory();
+        trip.pack();
+        assert!(trip.memory() < before / 2);
     }
 }
