@@ -121,6 +121,16 @@ fn sorted(n: usize) -> Path {
 }
 
 #[test]
+fn paths_that_fit_a_chunk_together_become_one() {
+    for (later, chunks) in [(CHUNK as i64 - 60, 0), (CHUNK as i64 - 59, 1)] {
+        let mut path = sorted(60);
+        path.append(Path::from_sorted((0..later).map(|nth| at(100 + nth))).unwrap());
+        path.check();
+        assert_eq!(path.earlier.map_or(0, |earlier| earlier.chunks.len()), chunks);
+    }
+}
+
+#[test]
 fn only_a_long_path_is_packed_and_its_latest_chunks_stay_open() {
     let mut path = sorted(9 * CHUNK);
     path.pack();

@@ -103,10 +103,22 @@ mod tests {
         assert_eq!(minutes(&stops(&path(&drive), rule)), [(1, 7)]);
         // One at either end, and one that is too short.
         let parked = [(0, 0), (5, 0), (6, 900), (10, 900), (11, 2000), (30, 2099)];
-        assert_eq!(minutes(&stops(&path(&parked), rule)), [(0, 5), (11, 30)]);
+        let found = stops(&path(&parked), rule);
+        assert_eq!(minutes(&found), [(0, 5), (11, 30)]);
+        assert_eq!(moving_ms(&path(&parked), &found), 6 * 60_000);
         assert_eq!(stops(&path(&[(3, 7)]), rule), []);
         let all = StopRule { radius_m: 5000.0, min_ms: 1 };
         assert_eq!(minutes(&stops(&path(&drive), all)), [(0, 9)]);
+    }
+
+    #[test]
+    fn a_sample_at_the_radius_is_inside() {
+        let path = path(&[(0, 0), (5, 100)]);
+        let radius_m =
+            TrigPoint::from_sample(path.first()).distance_m(&TrigPoint::from_sample(path.last()));
+        let found = |radius_m| minutes(&stops(&path, StopRule { radius_m, min_ms: 300_000 }));
+        assert_eq!(found(radius_m), [(0, 5)]);
+        assert_eq!(found(radius_m.next_down()), []);
     }
 
     #[test]
