@@ -334,10 +334,25 @@ mod tests {
     }
 
     /// A trip of the store, of samples at these times.
-    fn row(version: i64, times: std::ops::Range<i64>) -> Trip {
-        let (t_star_ms, version) = (DeviceTime(times.start), Version(version));
-        let path = Path::from_sorted(times.map(sample)).unwrap();
+    fn stored(t_star: i64, version: i64, times: impl IntoIterator<Item = i64>) -> Trip {
+        let (t_star_ms, version) = (DeviceTime(t_star), Version(version));
+        let path = Path::from_sorted(times.into_iter().map(sample)).unwrap();
         Trip::loaded(t_star_ms, version, version, BTreeMap::new(), None, path)
+    }
+
+    #[test]
+    fn rows_are_the_same_if_nothing_differs() {
+        let row = stored(5, 2, 0..10);
+        assert!(row.is_same_row(&stored(5, 2, 0..10)));
+        for (differs, other) in [
+            ("version", stored(5, 4, 0..10)),
+            ("t_star", stored(6, 2, 0..10)),
+            ("start", stored(5, 2, [-1].into_iter().chain(1..10))),
+            ("end", stored(5, 2, (0..9).chain([10]))),
+            ("samples", stored(5, 2, [0, 5, 9])),
+        ] {
+            assert!(!row.is_same_row(&other), "{differs}");
+        }
     }
 
     #[test]
@@ -348,7 +363,7 @@ mod tests {
         assert!(!trip.has_new_ids(), "nothing waits");
         trip.add(Version(4), sample(10), None).unwrap();
         assert!(!trip.has_new_ids(), "nothing is minted");
-        trip.absorb(Version(6), row(4, 20..30));
+        trip.absorb(Version(6), stored(20, 4, 20..30));
         assert!(trip.has_new_ids(), "20 is retired");
         trip.take_unflushed();
         trip.add(Version(8), sample(40), None).unwrap();
@@ -367,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_packed_trip_needs_less_memory() {
-        let mut trip = row(2, 0..5_000);
+        let mut trip = stored(0, 2, 0..5_000);
         let before = trip.memory();
         trip.pack();
         assert!(trip.memory() < before / 2);
