@@ -109,3 +109,25 @@ impl Trips {
         assert!(self.earlier.keys().next_back().copied() < newest_ms || self.earlier.is_empty());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::scalar::Version;
+    use crate::timeline::{RawSample, Sample};
+
+    #[test]
+    fn a_trip_that_starts_at_a_time_is_not_after_it() {
+        let mut trips = Trips::default();
+        for time_ms in [10, 0, 20].map(DeviceTime) {
+            let raw = RawSample { time_ms, ..RawSample::default() };
+            trips.insert(Trip::new(Version(0), Sample::quantised(&raw).unwrap(), None));
+        }
+        for (time_ms, after) in
+            [(-1, Some(0)), (0, Some(10)), (10, Some(20)), (19, Some(20)), (20, None)]
+        {
+            let found = trips.after(DeviceTime(time_ms)).map(|trip| trip.start_ms().ms());
+            assert_eq!(found, after, "{time_ms}");
+        }
+    }
+}
