@@ -1,7 +1,11 @@
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
+use super::trip_row::TripRow;
 use super::*;
-use crate::timeline::{Path, Reading, Sample};
+use crate::model::rules::Rules;
+use crate::model::scalar::Version;
+use crate::timeline::{Path, Reading, Sample, Trip};
 use proptest::prelude::*;
 use prost::Message as _;
 
@@ -221,9 +225,13 @@ fn refuses_overlong_varints() {
     }
     let blob = |message: &Message| [vec![PLAIN], message.encode_to_vec()].concat();
     assert!(decode(&blob(&message)).is_ok());
-    for long in [&[0x82, 0][..], &[0x82, 0x80, 0], &[0x82; 11], &[0xff; 9], &[0x80]] {
+    for long in [&[0x82, 0][..], &[0x82, 0x80, 0], &[0x82; 11], &[0xff; 9], &[0x80], &[2, 0x80]] {
         message.lat_e7 = long.to_vec();
         assert!(decode(&blob(&message)).is_err(), "{long:?}");
+        message.lat_e7 = vec![2];
+        message.speed_cmps = long.to_vec();
+        assert!(decode(&blob(&message)).is_err(), "speed {long:?}");
+        message.speed_cmps.clear();
     }
     // A varint of ten bytes is valid only if the tenth is 1.
     message.lat_e7.clear();
@@ -265,6 +273,23 @@ fn bombs_are_refused_by_their_declared_size() {
     writer.write_all(&encode(&path(&three()))[1..]).unwrap();
     let frame = writer.finish().unwrap();
     assert_eq!(decode(&frame).unwrap_err(), BlobError::NoSize);
+}
+
+#[test]
+fn a_row_with_a_number_that_is_not_finite_is_no_trip() {
+    let path = path(&three());
+    let (t_star_ms, version) = (path.first().time_ms, Version(2));
+    let trip = Trip::loaded(t_star_ms, version, version, BTreeMap::new(), None, path);
+    let row = TripRow::from_trip("van", &trip, Rules::default().legs());
+    assert!(row.to_trip().is_ok());
+    let cases = [
+        (TripRow { distance_m: f64::NAN, ..row.clone() }, "its distance_m is NaN"),
+        (TripRow { max_speed_mps: Some(f64::INFINITY), ..row.clone() }, "its max_speed_mps is inf"),
+        (TripRow { jump_s: Some(f64::NEG_INFINITY), ..row }, "its jump_s is -inf"),
+    ];
+    for (row, reason) in cases {
+        assert_eq!(row.to_trip().unwrap_err().reason, reason);
+    }
 }
 
 fn reading(range: std::ops::RangeInclusive<i32>) -> impl Strategy<Value = Option<i32>> {
