@@ -347,3 +347,7 @@ fn too_small_limit(topic: &str, what: &str, bytes: usize) -> StoreError {
     let source = KafkaError::TooLarge { problem }.into();
     StoreError::Failed { location: topic.to_owned(), doing: "sending a record", source }
 }
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

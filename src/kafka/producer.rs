@@ -218,6 +218,12 @@ impl<C: ProducerClient> Producer<C> {
         Self { client, unbatched, max_bytes, brokers, on_waiting }
     }
 
+    /// The client.
+    #[cfg(test)]
+    pub(super) fn client(&self) -> &C {
+        &self.client
+    }
+
     /// Maximum record size of the client, bytes.
     #[must_use]
     pub fn max_bytes(&self) -> usize {
