@@ -230,3 +230,7 @@ fn change(trip: &Trip, since: Version, row: usize) -> Change {
     };
     Change { kind, retired, row }
 }
+
+#[cfg(test)]
+#[path = "flush_tests.rs"]
+mod tests;

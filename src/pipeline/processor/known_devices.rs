@@ -302,3 +302,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "known_devices_tests.rs"]
+mod tests;

@@ -231,3 +231,7 @@ fn memory(letter: &DeadLetter, previous: Option<&DeadLetter>) -> usize {
     let headers = if same { 0 } else { memory_of_headers(&letter.headers) };
     size_of::<DeadLetter>() + texts + key.map_or(0, |key| key.len()) + headers
 }
+
+#[cfg(test)]
+#[path = "letters_tests.rs"]
+mod tests;

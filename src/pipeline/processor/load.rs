@@ -247,3 +247,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

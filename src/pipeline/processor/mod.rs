@@ -33,6 +33,8 @@ mod config;
 mod control;
 mod device_name;
 mod device_partition;
+#[cfg(test)]
+mod fixture;
 mod flush;
 mod known_devices;
 mod letters;

@@ -112,3 +112,81 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         home == Some(self.log.partition)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ProcessorConfig;
+    use super::super::fixture::{
+        EVENING, MINUTE, TestStore, block_on, of_topic, processor, samples,
+    };
+    use super::*;
+    use crate::model::scalar::{DeviceTime, Version};
+
+    fn question(device_id: &str, (from, upto): (i64, i64), order: Order) -> MemoryQuestion {
+        let (from_ms, upto_ms) = (EVENING + from * MINUTE, EVENING + upto * MINUTE);
+        MemoryQuestion { device_id: device_id.to_owned(), from_ms, upto_ms, order, limit: 2 }
+    }
+
+    /// The minutes at which the trips of an answer start.
+    fn starts(answer: &MemoryAnswer) -> Vec<i64> {
+        let minute = |start_ms: DeviceTime| (start_ms - EVENING) / MINUTE;
+        answer.rows.iter().map(|row| minute(row.start_ms)).collect()
+    }
+
+    #[test]
+    fn an_answer_has_the_trips_that_the_store_may_lack() {
+        let store = TestStore::default();
+        let mut processor = processor(&store, ProcessorConfig::default());
+        let of = [("van", 0), ("van", 1), ("van", 20), ("van", 40), ("van", 60)];
+        block_on(processor.absorb(&samples(0, &of))).unwrap();
+        let ask = |processor: &Processor<'_, TestStore, TestStore>, span, order| {
+            starts(&processor.answer(&question("van", span, order)))
+        };
+        assert_eq!(ask(&processor, (1, 40), Order::Asc), [0, 20]);
+        assert_eq!(ask(&processor, (0, 40), Order::Desc), [40, 20]);
+        assert_eq!(ask(&processor, (2, 19), Order::Asc), [0; 0]);
+        assert_eq!(ask(&processor, (60, 60), Order::Asc), [60]);
+        assert_eq!(starts(&processor.answer(&question("bus", (0, 60), Order::Asc))), [0; 0]);
+        block_on(processor.flush()).unwrap();
+        block_on(processor.absorb(&samples(5, &[("van", 21)]))).unwrap();
+        assert_eq!(ask(&processor, (0, 60), Order::Asc), [20], "the others are durable");
+    }
+
+    /// Of a device without a claim nothing is known, until the claim is.
+    #[test]
+    fn an_owner_answers_for_the_devices_that_it_has_claimed() {
+        let store = TestStore::default();
+        let mut processor = of_topic(&store, ProcessorConfig::default());
+        block_on(store.claim("bus", 1, 5)).unwrap();
+        block_on(processor.absorb(&samples(7, &[("van", 0), ("bus", 0)]))).unwrap();
+        let complete =
+            |device| processor.answer(&question(device, (0, 1), Order::Asc)).complete_before;
+        assert_eq!(["van", "bus", "car"].map(complete), [Some(Version(18)), None, None]);
+        let files = self::processor(&store, ProcessorConfig::default());
+        let answer = files.answer(&question("car", (0, 1), Order::Asc));
+        assert_eq!(answer.complete_before, Some(Version(0)));
+    }
+
+    #[test]
+    fn questions_are_answered_before_a_batch_and_while_something_is_waited_for() {
+        let (store, (ask, questions)) = (TestStore::default(), mpsc::channel(100));
+        let processor = processor(&store, ProcessorConfig::default());
+        let mut processor = processor.answering(questions);
+        let waiting = || {
+            let (reply, answer) = oneshot::channel();
+            let question = question("van", (0, 1), Order::Asc);
+            ask.try_send(Question { question, reply }).unwrap();
+            answer
+        };
+        let mut answers: Vec<_> = (0..=IN_A_ROW).map(|_| waiting()).collect();
+        processor.answer_waiting();
+        let answered = answers.iter_mut().map(|answer| answer.try_recv().is_ok());
+        assert_eq!(answered.filter(|is_answered| *is_answered).count(), IN_A_ROW);
+        block_on(processor.while_answering(answers.pop().unwrap())).unwrap();
+        // Once there can be no question, what is waited for still ends.
+        drop(waiting());
+        drop(ask);
+        block_on(processor.while_answering(tokio::task::yield_now()));
+        processor.answer_waiting();
+    }
+}

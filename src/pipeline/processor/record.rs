@@ -213,3 +213,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         *self.counts.dropped.entry(reason).or_default() += u64::from(count);
     }
 }
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

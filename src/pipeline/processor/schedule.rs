@@ -208,6 +208,16 @@ mod tests {
         assert_eq!(schedule.delay(1_000), Duration::from_secs(6));
     }
 
+    #[test]
+    fn the_delay_begins_with_the_last_flush() {
+        let (mut schedule, interval) = (schedule(), ProcessorConfig::default().flush_interval);
+        schedule.flushed_at -= interval;
+        assert!(schedule.is_due(1) && schedule.next(1) <= Some(Instant::now()));
+        let before = Instant::now();
+        schedule.restart();
+        assert!(!schedule.is_due(1) && schedule.next(1) >= before.checked_add(interval));
+    }
+
     /// When the changes are due: of a trip with `samples`, of which `pending` wait.
     fn due_ms(samples: usize, pending: u32, has_new_ids: bool, gap_ms: Option<u32>) -> u32 {
         let schedule = schedule();

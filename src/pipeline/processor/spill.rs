@@ -149,3 +149,53 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         Ok(last)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{TestStore, block_on, processor, samples};
+    use super::*;
+
+    #[test]
+    fn samples_are_absorbed_when_they_are_old_or_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = ProcessorConfig { memory: 10, ..ProcessorConfig::default() };
+        let mut spiller = Spiller::new(Spill::new(folder.path()), &config);
+        let old = config.max_staleness * SPILL_STALENESS;
+        let young = old - Duration::from_millis(1);
+        assert!(spiller.is_empty() && !spiller.is_due(young) && spiller.is_due(old));
+        let batch = samples(0, &[("van", 0)]);
+        let Ok(decoded) = &batch.entries[0].content else { panic!("it is a sample") };
+        let mut pushed = 0;
+        while spiller.samples.bytes() <= 320 {
+            assert!(!spiller.is_due(young));
+            spiller.push(&batch, &batch.entries[0], decoded).unwrap();
+            assert!(!spiller.is_empty());
+            pushed += 1;
+        }
+        assert!(pushed > 1 && spiller.is_due(Duration::ZERO));
+        // As many bytes as are allowed.
+        spiller.max_bytes = spiller.samples.bytes();
+        assert!(!spiller.is_due(young));
+    }
+
+    /// A group that is larger than its share of memory is written in parts.
+    #[test]
+    fn a_spill_is_absorbed_within_its_share_of_memory() {
+        let staged = |memory| {
+            let (store, folder) = (TestStore::default(), tempfile::tempdir().unwrap());
+            let config = ProcessorConfig { memory, ..ProcessorConfig::default() };
+            let mut processor = processor(&store, config);
+            block_on(processor.enable_spill(Spill::new(folder.path()))).unwrap();
+            processor.spiller.as_mut().unwrap().start();
+            let of: Vec<_> = (-5000..0).map(|minute| ("van", minute)).collect();
+            block_on(processor.absorb(&samples(0, &of))).unwrap();
+            assert!(processor.counts().flushes == 0 && store.rows("van").is_empty());
+            block_on(processor.flush()).unwrap();
+            assert_eq!(store.rows("van").iter().map(|row| row.samples).sum::<i32>(), 5000);
+            let staged = store.staged.lock().unwrap();
+            staged.iter().filter(|(rows, _)| *rows > 0).count()
+        };
+        // After each of three batches, and at the end.
+        assert_eq!([staged(100), staged(1 << 30)], [3, 1]);
+    }
+}

@@ -1,0 +1,222 @@
+use std::sync::Arc;
+
+use super::super::Budget;
+use super::super::ProcessorConfig;
+use super::super::fixture::{
+    EVENING, MINUTE, TestStore, block_on, processor, push_sample, sample, samples,
+};
+use super::*;
+use crate::model::input_format::InputFormat;
+use crate::model::input_part::Part;
+use crate::model::scalar::{LogTime, Offset};
+use crate::source::Batch;
+use crate::source::spill::Spill;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Nothing is due by time.
+fn slow() -> ProcessorConfig {
+    ProcessorConfig { flush_interval: HOUR, max_staleness: HOUR, ..ProcessorConfig::default() }
+}
+
+fn part(first_offset: i64, upto_bytes: u64) -> Part {
+    Part {
+        first_offset: Offset(first_offset),
+        from_bytes: 0,
+        upto_bytes,
+        line: 1,
+        head: [0; 32],
+        hash: [0; 32],
+        format: InputFormat::Ndjson,
+        by_end: false,
+        finished: false,
+        log_time_ms: LogTime(EVENING.ms()),
+    }
+}
+
+/// A flush is due after the interval, for whatever it would write.
+#[test]
+fn a_flush_is_due_where_something_waits() {
+    let store = TestStore::default();
+    let mut processor = processor(&store, slow());
+    let of_part = Batch { part: Some(part(0, 1)), ..Batch::default() };
+    let moved = Batch { next_offset: Some(Offset(9)), ..Batch::default() };
+    assert_eq!(processor.next_flush(), None);
+    for batch in [of_part, moved, samples(9, &[("van", 0)])] {
+        block_on(processor.absorb(&batch)).unwrap();
+        let due = processor.next_flush().unwrap();
+        assert!(due > Instant::now() && due < Instant::now() + HOUR);
+        block_on(processor.flush()).unwrap();
+        assert_eq!(processor.next_flush(), None);
+    }
+    assert_eq!((processor.counts().flushes, processor.counts().trips_written), (3, 1));
+    block_on(processor.flush()).unwrap();
+    assert_eq!(processor.counts().flushes, 3);
+    let commits = [(0, vec![0]), (9, vec![]), (10, vec![])];
+    assert_eq!(*store.commits.lock().unwrap(), commits);
+}
+
+#[test]
+fn a_flush_has_the_latest_state_of_each_part() {
+    let store = TestStore::default();
+    let mut processor = processor(&store, slow());
+    for part in [part(0, 1), part(0, 2), part(5, 1), part(5, 3)] {
+        block_on(processor.absorb(&Batch { part: Some(part), ..Batch::default() })).unwrap();
+    }
+    let upto: Vec<u64> = processor.parts.iter().map(|part| part.upto_bytes).collect();
+    assert_eq!(upto, [2, 3]);
+    block_on(processor.flush()).unwrap();
+    assert_eq!(*store.commits.lock().unwrap(), [(0, vec![0, 5])]);
+}
+
+#[test]
+fn a_flush_is_due_at_once_only_if_memory_is_full_or_its_time_has_come() {
+    let store = TestStore::default();
+    let full = ProcessorConfig { memory: 1, ..slow() };
+    let soon = ProcessorConfig { flush_interval: Duration::ZERO, ..slow() };
+    for (config, is_due) in [(slow(), false), (full, true)] {
+        let mut processor = processor(&store, config);
+        block_on(processor.absorb(&samples(0, &[("van", 0)]))).unwrap();
+        assert_eq!(processor.is_flush_due(), is_due);
+    }
+    // Without changes, it takes no time.
+    assert!(processor(&store, soon).is_flush_due());
+}
+
+/// With `by_trip`, a trip waits for its own time unless memory is full.
+#[test]
+fn a_flush_that_is_due_writes_the_trips_that_are() {
+    for (by_trip, memory, written) in [(true, 1 << 20, 0), (true, 1, 1), (false, 1 << 20, 1)] {
+        let store = TestStore::default();
+        let mut processor = processor(&store, ProcessorConfig { by_trip, memory, ..slow() });
+        block_on(processor.absorb(&samples(0, &[("van", 0)]))).unwrap();
+        block_on(processor.flush_due()).unwrap();
+        assert_eq!(store.rows("van").len(), written);
+    }
+}
+
+/// Samples of more devices than fit into memory are spilled, and absorbed when they are old.
+#[test]
+fn samples_are_spilled_if_memory_is_full_of_devices_with_few() {
+    let (store, folder) = (TestStore::default(), tempfile::tempdir().unwrap());
+    let start = |memory, samples_each: i64| {
+        let mut processor = processor(&store, ProcessorConfig { memory, ..slow() });
+        block_on(processor.enable_spill(Spill::new(folder.path()))).unwrap();
+        let batch = samples(0, &(0..samples_each).map(|nth| ("van", nth)).collect::<Vec<_>>());
+        block_on(processor.absorb(&batch)).unwrap();
+        block_on(processor.flush_or_spill()).unwrap();
+        processor.is_spilling()
+    };
+    assert_eq!([start(1, 63), start(1, 64), start(1 << 20, 63)], [true, false, false]);
+    let mut processor = processor(&store, ProcessorConfig { memory: 1, ..slow() });
+    block_on(processor.absorb(&samples(0, &[("van", 0)]))).unwrap();
+    block_on(processor.flush_or_spill()).unwrap();
+    assert!(!processor.is_spilling(), "it may not");
+}
+
+#[test]
+fn a_trip_that_cannot_grow_is_counted_when_it_is_written() {
+    let store = TestStore::default();
+    let mut processor = processor(&store, slow());
+    let day: Vec<_> = (0..=288).map(|nth| ("van", nth * 5 - 1000)).collect();
+    block_on(processor.absorb(&samples(0, &day))).unwrap();
+    block_on(processor.flush()).unwrap();
+    let limited = processor.limited_trips();
+    assert_eq!((limited.by_duration(), limited.by_samples()), (1, 0));
+}
+
+/// Rows are staged by number, and their paths by size.
+#[test]
+fn a_large_flush_is_staged_in_parts() {
+    let store = TestStore::default();
+    let mut many = processor(&store, slow());
+    let names: Vec<String> = (0..=STAGED.0).map(|nth| format!("van-{nth}")).collect();
+    let batch = samples(0, &names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>());
+    block_on(many.absorb(&batch)).unwrap();
+    block_on(many.flush()).unwrap();
+    assert_eq!(*store.staged.lock().unwrap(), [(STAGED.0, 0)]);
+    assert_eq!(many.counts().trips_written, STAGED.0 as u64 + 1);
+    assert!(names.iter().all(|name| store.rows(name).len() == 1));
+}
+
+/// A batch of samples a second, whose positions cannot be compressed.
+fn long_trip(device: &str, first_offset: i64) -> Batch {
+    let mut batch = Batch::default();
+    let mut random = 88_172_645_463_325_252_u64;
+    for nth in 0..60_000 {
+        push_sample(&mut batch, first_offset + nth, device, 0);
+        let entry = batch.entries.last_mut().unwrap();
+        let Ok(decoded) = &mut entry.content else { unreachable!("it was added as a sample") };
+        for position in [&mut decoded.sample.lat_e7, &mut decoded.sample.lon_e7] {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            *position = i32::try_from(random % 800_000_000).unwrap();
+        }
+        decoded.sample.time_ms = EVENING + nth * 1000;
+    }
+    batch
+}
+
+#[test]
+fn long_paths_are_staged_in_parts() {
+    let store = TestStore::default();
+    let mut processor = processor(&store, slow());
+    for (nth, device) in (0..).zip(["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]) {
+        block_on(processor.absorb(&long_trip(device, nth * 60_000))).unwrap();
+    }
+    block_on(processor.flush()).unwrap();
+    let bytes = store.rows("a")[0].path.len();
+    let each = STAGED.1.div_ceil(bytes);
+    assert!(each < 10, "a path has {bytes} bytes");
+    assert_eq!(store.staged.lock().unwrap()[0], (each, 0));
+}
+
+/// A device is evicted if it was idle since the last eviction, and all if that frees too little.
+#[test]
+fn a_full_memory_is_evicted() {
+    let store = TestStore::default();
+    let flush = |idle: &[&str], active: &[&str], limit: usize| {
+        let budget = Budget::new(limit);
+        let mut processor = processor(&store, slow()).sharing(Arc::clone(&budget));
+        let of = |devices: &[&str]| {
+            samples(0, &devices.iter().map(|device| (*device, 0)).collect::<Vec<_>>())
+        };
+        block_on(processor.absorb(&of(idle))).unwrap();
+        block_on(processor.flush()).unwrap();
+        processor.devices.evict_idle();
+        block_on(processor.absorb(&of(active))).unwrap();
+        let before = budget.taken();
+        block_on(processor.flush()).unwrap();
+        assert_eq!(budget.taken(), processor.devices.memory());
+        let is_in_memory = |name: &&&str| processor.devices.find_slot(name).is_some();
+        (before, [idle, active].map(|names| names.iter().filter(is_in_memory).count()))
+    };
+    let few_idle = (&["a"][..], &["b", "c", "d"][..]);
+    for ((idle, active), kept) in [(few_idle, 0), ((few_idle.1, few_idle.0), 1)] {
+        let (memory, all) = flush(idle, active, usize::MAX);
+        assert_eq!(all, [idle.len(), active.len()]);
+        assert_eq!(flush(idle, active, memory - 1), (memory, [0, kept]));
+    }
+}
+
+/// A trip is written with what it was at the flush, and stays dirty for what comes after.
+#[test]
+fn only_what_is_due_is_taken() {
+    let store = TestStore::default();
+    let mut processor = processor(&store, slow());
+    block_on(processor.absorb(&samples(0, &[("van", 0), ("van", 60)]))).unwrap();
+    let slot = processor.devices.find_slot("van").unwrap();
+    for trip in processor.devices.trips_mut(slot).1 {
+        let is_due = trip.start_ms() == sample(0).time_ms;
+        trip.set_due(is_due);
+    }
+    let mut rows = Flush::default();
+    let taken = processor.take_rows(slot, Extent::Due, &mut rows);
+    assert!(taken.is_dirty && taken.bytes == rows.trips[0].path.len());
+    assert_eq!(rows.trips.iter().map(|row| row.end_ms).collect::<Vec<_>>(), [EVENING]);
+    let taken = processor.take_rows(slot, Extent::All, &mut rows);
+    assert!(!taken.is_dirty && taken.bytes == rows.trips[1].path.len());
+    assert_eq!(rows.trips[1].end_ms, EVENING + 60 * MINUTE);
+    assert_eq!((rows.changes[1].row, processor.counts().trips_written), (1, 2));
+}
