@@ -183,6 +183,8 @@ impl PartitionHandle {
 mod tests {
     use std::time::Duration;
 
+    use futures_util::FutureExt;
+
     use super::*;
 
     #[test]
@@ -210,5 +212,24 @@ mod tests {
             (handle.acknowledged(), handle.has_ended()),
             (Offset(80), Some(WorkerExit::Drained))
         );
+    }
+
+    #[test]
+    fn a_worker_that_failed_is_reported_once() {
+        let handle = PartitionHandle::new(3, 70);
+        assert_eq!((handle.partition(), handle.take_problem()), (3, None));
+        handle.stop("the store is full".to_owned());
+        assert_eq!(handle.take_problem().as_deref(), Some("the store is full"));
+        assert_eq!(handle.take_problem(), None);
+        assert_eq!((handle.has_ended(), handle.to_restart()), (None, None));
+        assert!(!handle.is_settled() && handle.settled().is_settled());
+    }
+
+    #[test]
+    fn a_worker_waits_until_it_is_cancelled() {
+        let handle = PartitionHandle::new(3, 70);
+        assert_eq!(handle.cancelled().now_or_never(), None);
+        handle.cancel();
+        assert_eq!(handle.cancelled().now_or_never(), Some(()));
     }
 }

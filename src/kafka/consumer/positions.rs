@@ -240,6 +240,7 @@ mod tests {
         assert_eq!(start(0, Some(150), (50, 200)), Ok(ResumePoint::At(150)));
         assert_eq!(start(0, Some(200), (50, 200)), Ok(ResumePoint::At(200)));
         assert_eq!(start(0, None, (50, 200)), Ok(ResumePoint::At(100)));
+        assert_eq!(start(0, None, (50, 100)), Ok(ResumePoint::At(100)));
         assert_eq!(start(1, None, (0, 0)), Ok(ResumePoint::At(0)));
     }
 
@@ -247,6 +248,8 @@ mod tests {
     fn another_topic_of_the_name_is_refused_with_the_command_that_helps() {
         let shorter = start(0, Some(150), (0, 120)).unwrap_err();
         assert!(shorter.contains("at offset 150, but ends at 120"), "{shorter}");
+        let than_the_epoch = start(0, Some(10), (0, 50)).unwrap_err();
+        assert!(than_the_epoch.contains("at offset 100, but ends at 50"), "{than_the_epoch}");
         let recreated = start(0, None, (0, 7)).unwrap_err();
         assert!(recreated.contains("tstar epoch new"), "{recreated}");
         let grown = start(2, None, (0, 7)).unwrap_err();
