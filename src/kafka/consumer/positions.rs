@@ -205,6 +205,20 @@ mod tests {
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
 
+    fn epoch(topic_id: Option<&str>) -> Epoch {
+        Epoch {
+            epoch: 3,
+            topic: "samples".into(),
+            partitions: 2,
+            start_offsets: BTreeMap::from([(0, 100)]),
+            base: Version(1),
+            rules: Rules::default(),
+            partitioner: None,
+            topic_id: topic_id.map(str::to_owned),
+            keeps_positions: false,
+        }
+    }
+
     fn start(
         partition: i32,
         committed_offset: Option<i64>,
@@ -219,19 +233,8 @@ mod tests {
         committed_offset: Option<i64>,
         (first, next): (i64, i64),
     ) -> Result<ResumePoint, String> {
-        let epoch = Epoch {
-            epoch: 3,
-            topic: "samples".into(),
-            partitions: 2,
-            start_offsets: BTreeMap::from([(0, 100)]),
-            base: Version(1),
-            rules: Rules::default(),
-            partitioner: None,
-            topic_id: None,
-            keeps_positions: false,
-        };
         let extent = OffsetRange { first, next };
-        resume_point(&epoch, from, partition, committed_offset, extent)
+        resume_point(&epoch(None), from, partition, committed_offset, extent)
             .map_err(|error| error.to_string())
     }
 
@@ -254,6 +257,13 @@ mod tests {
         assert!(recreated.contains("tstar epoch new"), "{recreated}");
         let grown = start(2, None, (0, 7)).unwrap_err();
         assert!(grown.contains("partition 2, but had 2 partitions in epoch 3"), "{grown}");
+    }
+
+    #[test]
+    fn a_topic_with_another_id_is_refused() {
+        assert!(check_topic_id(&epoch(Some("old")), Some("old")).is_ok());
+        let recreated = check_topic_id(&epoch(Some("old")), Some("new")).unwrap_err().to_string();
+        assert!(recreated.contains("tstar epoch new"), "{recreated}");
     }
 
     #[test]
