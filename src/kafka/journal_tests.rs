@@ -97,7 +97,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.unwrap().block_on(future)
 }
 
-/// Requests that were not empty.
+/// Takes the requests of which the topic has accepted a record.
 fn requests(outputs: &OutputTopics<TestTopic>) -> Vec<Vec<ProducerRecord>> {
     let mut requests = std::mem::take(&mut outputs.producer.client().log.lock().unwrap().requests);
     requests.retain(|records| !records.is_empty());
@@ -153,7 +153,7 @@ fn an_event_that_a_topic_refuses_is_halved_until_it_fits() {
     assert!(refused.contains("samples.trips"), "{refused}");
 }
 
-/// The events of trips that fit are sent, and of forgets.
+/// Both are events of one request.
 #[test]
 fn a_forget_is_announced_after_the_changes() {
     let outputs = outputs(usize::MAX);

@@ -144,7 +144,7 @@ impl Journal for TestStore {
     }
 }
 
-/// A processor of files, and without flushes that are due by themselves.
+/// A processor of files.
 pub(super) fn processor(
     store: &TestStore,
     config: ProcessorConfig,
@@ -172,7 +172,7 @@ pub(super) fn of_topic(
     block_on(Processor::of_log((store, store), log, &Rules::default(), config)).unwrap()
 }
 
-/// The content of a sample in a minute after [`EVENING`].
+/// A sample this number of minutes after [`EVENING`].
 pub(super) fn sample(minute: i64) -> Sample {
     let time_ms = EVENING + minute * MINUTE;
     Sample::new(time_ms, (525_200_000, 134_050_000), [Reading::ABSENT; READINGS])

@@ -95,7 +95,7 @@ fn a_flush_that_is_due_writes_the_trips_that_are() {
     }
 }
 
-/// Samples of more devices than fit into memory are spilled, and absorbed when they are old.
+/// Samples are spilled if memory is full and loads would be repeated, where that is allowed.
 #[test]
 fn samples_are_spilled_if_memory_is_full_of_devices_with_few() {
     let (store, folder) = (TestStore::default(), tempfile::tempdir().unwrap());

@@ -85,7 +85,7 @@ fn a_bad_element_that_needs_its_record_is_a_letter_of_the_whole() {
     batch.arrays.get_mut(&Offset(7)).unwrap().is_needed = true;
     let message = "2 of 2 elements cannot be used; element 0: no";
     assert_eq!(absorb(&batch).1, [letter(None, "[][]", message)]);
-    // Of one that is not an array, as far as its entry shows.
+    // Otherwise, each is a letter.
     batch.arrays.get_mut(&Offset(7)).unwrap().is_needed = false;
     assert_eq!(absorb(&batch).1.len(), 2);
 }

@@ -4,6 +4,7 @@ use super::super::fixture::{
 };
 use super::*;
 use crate::model::scalar::Offset;
+use crate::source::spill::Spill;
 
 /// Of two stored trips that overlap, one stands; it is counted.
 #[test]
@@ -51,35 +52,20 @@ fn several_devices_are_loaded_together() {
     }
 }
 
-/// A store that was empty is not read, until devices are evicted or trips erased.
+/// A store that is empty at the start need not be read; one with rows, or with a position, is.
 #[test]
-fn an_empty_store_is_read_once() {
-    let (store, folder) = (TestStore::default(), tempfile::tempdir().unwrap());
-    let spill = || crate::source::spill::Spill::new(folder.path());
-    let mut first = processor(&store, ProcessorConfig::default());
-    block_on(first.enable_spill(spill())).unwrap();
-    block_on(first.absorb(&samples(0, &[("a", 0), ("b", 0)]))).unwrap();
-    assert_eq!(store.take_reads(), [""; 0]);
-    block_on(first.flush()).unwrap();
-    // It has rows, and was read before.
-    let mut second = processor(&store, ProcessorConfig::default());
-    block_on(second.enable_spill(spill())).unwrap();
-    block_on(second.absorb(&samples(2, &[("c", 0)]))).unwrap();
-    assert_eq!(store.take_reads(), ["c"]);
-    let rows = [row("a", (0, 1))];
-    let filled = TestStore::default();
-    block_on(filled.apply(&rows)).unwrap();
-    let mut third = processor(&filled, ProcessorConfig::default());
-    block_on(third.enable_spill(spill())).unwrap();
-    block_on(third.absorb(&samples(0, &[("c", 0)]))).unwrap();
-    assert_eq!(filled.take_reads(), ["c"]);
-    let read = TestStore::default();
-    let mut fourth = processor(&read, ProcessorConfig::default());
-    let moved = Batch { next_offset: Some(Offset(9)), ..Batch::default() };
-    block_on(fourth.absorb(&moved)).unwrap();
-    block_on(fourth.enable_spill(spill())).unwrap();
-    block_on(fourth.absorb(&samples(9, &[("c", 0)]))).unwrap();
-    assert_eq!(read.take_reads(), ["c"]);
+fn only_an_empty_store_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for (stored, position, is_read) in [(0, 0, false), (1, 0, true), (0, 9, true), (1, 9, true)] {
+        let store = TestStore::default();
+        block_on(store.apply(&vec![row("a", (0, 1)); stored])).unwrap();
+        let mut processor = processor(&store, ProcessorConfig::default());
+        let moved = Batch { next_offset: Some(Offset(position)), ..Batch::default() };
+        block_on(processor.absorb(&moved)).unwrap();
+        block_on(processor.enable_spill(Spill::new(folder.path()))).unwrap();
+        block_on(processor.absorb(&samples(position, &[("c", 0), ("d", 0)]))).unwrap();
+        assert_eq!(store.take_reads(), if is_read { &["c", "d"][..] } else { &[] });
+    }
 }
 
 #[test]
