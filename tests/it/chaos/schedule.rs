@@ -145,10 +145,10 @@ impl<'a> Schedule<'a> {
             Act::Kill => self.kill(nth),
             Act::Stop => self.stop(nth),
             Act::Leave => {
-                let mut instance = self.running.remove(nth);
+                let instance = &mut self.running[nth];
                 instance.stop();
                 instance.leaves();
-                self.ended.push(instance);
+                self.ended.push(self.running.remove(nth));
             }
         }
     }
