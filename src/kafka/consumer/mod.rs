@@ -5,6 +5,7 @@
 //! only for partitions that are assigned. It waits, with a time limit, only for the workers of
 //! revoked partitions.
 
+mod callbacks;
 pub mod client;
 mod commits;
 mod partition_state;

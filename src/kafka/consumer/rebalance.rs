@@ -4,12 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, CommitMode, ConsumerContext};
+use rdkafka::consumer::CommitMode;
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::topic_partition_list::TopicPartitionList;
-use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use rdkafka_extra::SharedQueue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -18,7 +14,7 @@ use super::client::GroupClient;
 use super::commits::Commits;
 use super::partition_state::PartitionState;
 use super::positions::Start;
-use super::statistics::{self, PartitionStats};
+use super::statistics::PartitionStats;
 use super::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, MAX_QUEUED_BATCHES,
     OnConsumerEvent, positions,
@@ -462,39 +458,5 @@ impl RebalanceContext {
                 held.handle.progress().committed(committed);
             }
         }
-    }
-}
-
-impl ClientContext for RebalanceContext {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        // The client reports the reason of a failed asynchronous commit only in its log.
-        if level as i32 <= RDKafkaLogLevel::Error as i32 || facility == "COMMITFAIL" {
-            (self.on_event)(ConsumerEvent::Warning(self.config.brokers.without_secrets(message)));
-        }
-    }
-
-    fn stats_raw(&self, statistics: &[u8]) {
-        self.observe(statistics::read(statistics, &self.config.topic));
-    }
-
-    fn error(&self, error: ClientError, reason: &str) {
-        // librdkafka treats the end of a partition as an error; the poll handles it.
-        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
-            let message = self.config.brokers.without_secrets(&format!("{error}: {reason}"));
-            (self.on_event)(ConsumerEvent::Warning(message));
-        }
-    }
-}
-
-impl ConsumerContext for RebalanceContext {
-    fn rebalance(
-        &self,
-        consumer: &BaseConsumer<Self>,
-        err: RDKafkaRespErr,
-        list: &mut TopicPartitionList,
-    ) {
-        let partitions: Vec<i32> = list.elements().iter().map(|it| it.partition()).collect();
-        let is_assigned = err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
-        self.rebalanced(consumer, is_assigned, &partitions);
     }
 }

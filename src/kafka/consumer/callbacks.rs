@@ -1,0 +1,45 @@
+//! What librdkafka calls while it is polled.
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, ConsumerContext};
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::topic_partition_list::TopicPartitionList;
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
+
+use super::rebalance::RebalanceContext;
+use super::{ConsumerEvent, statistics};
+
+impl ClientContext for RebalanceContext {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // The client reports the reason of a failed asynchronous commit only in its log.
+        if level as i32 <= RDKafkaLogLevel::Error as i32 || facility == "COMMITFAIL" {
+            (self.on_event)(ConsumerEvent::Warning(self.config.brokers.without_secrets(message)));
+        }
+    }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        self.observe(statistics::read(statistics, &self.config.topic));
+    }
+
+    fn error(&self, error: ClientError, reason: &str) {
+        // librdkafka treats the end of a partition as an error; the poll handles it.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
+            let message = self.config.brokers.without_secrets(&format!("{error}: {reason}"));
+            (self.on_event)(ConsumerEvent::Warning(message));
+        }
+    }
+}
+
+impl ConsumerContext for RebalanceContext {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        err: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        let partitions: Vec<i32> = list.elements().iter().map(|it| it.partition()).collect();
+        let is_assigned = err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        self.rebalanced(consumer, is_assigned, &partitions);
+    }
+}
