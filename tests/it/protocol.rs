@@ -45,7 +45,7 @@ use world::EventCounts;
 use crate::counts;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 109] = [
+const OCCURS: [&str; 110] = [
     "answers from memory",
     "answers of a former owner",
     "answers that include what was read",
@@ -116,6 +116,7 @@ const OCCURS: [&str; 109] = [
     "questions to memory without an answer",
     "reads that repair",
     "reads that time out",
+    "rebalances that end while a client is closed",
     "records of another partition's device",
     "records that are too large",
     "records that end early",

@@ -8,6 +8,8 @@
 mod callbacks;
 pub mod client;
 mod commits;
+#[cfg(test)]
+mod group_fixture;
 mod partition_state;
 pub mod poller;
 mod positions;

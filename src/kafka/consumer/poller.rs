@@ -106,6 +106,15 @@ impl<C: RecordClient> Poller<C> {
     /// # Errors
     /// The topic does not match the epoch, records expired, or the client failed.
     pub fn step(&mut self, stop: bool) -> Result<Option<DrainResult>, KafkaError> {
+        let result = self.advance(stop);
+        if !matches!(result, Ok(None)) {
+            // A rebalance may be under way, and end while the client is closed.
+            self.context().close_all();
+        }
+        result
+    }
+
+    fn advance(&mut self, stop: bool) -> Result<Option<DrainResult>, KafkaError> {
         if self.closing.is_some() {
             return self.drain();
         }

@@ -199,25 +199,8 @@ pub fn resume_point(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
+    use super::super::group_fixture::epoch;
     use super::*;
-    use crate::model::rules::Rules;
-    use crate::model::scalar::Version;
-
-    fn epoch(topic_id: Option<&str>) -> Epoch {
-        Epoch {
-            epoch: 3,
-            topic: "samples".into(),
-            partitions: 2,
-            start_offsets: BTreeMap::from([(0, 100)]),
-            base: Version(1),
-            rules: Rules::default(),
-            partitioner: None,
-            topic_id: topic_id.map(str::to_owned),
-            keeps_positions: false,
-        }
-    }
 
     fn start(
         partition: i32,

@@ -118,10 +118,6 @@ impl RebalanceContext {
 
     fn start_partitions(&self, starts: impl Iterator<Item = PartitionStart>) {
         let mut state = self.state();
-        if state.closing {
-            // The member leaves: the next owner of the partition starts at the same offset.
-            return;
-        }
         for start in starts {
             let PartitionStart { partition, span, is_settled, catches_up } = start;
             let Range { start: offset, end: end_offset } = span;
@@ -240,7 +236,7 @@ impl RebalanceContext {
         telemetry::show(&self.config.topic, handle.partition(), handle.progress(), storage)
     }
 
-    /// Closes the channels of all workers. Returns the assigned partitions.
+    /// Closes the channels of all workers, and accepts no more partitions. Returns those assigned.
     pub(super) fn close_all(&self) -> Vec<i32> {
         let mut state = self.state();
         state.closing = true;
@@ -361,7 +357,13 @@ impl RebalanceContext {
     }
 
     fn assign(&self, client: &impl GroupClient, partitions: &[i32]) -> Result<(), KafkaError> {
-        let starts = positions::resolve(client, &self.config, partitions, &self.on_event)?;
+        // A member that leaves takes none of them, but has to answer: librdkafka closes only then.
+        // It sends no request, which would fail: a client that is being closed gets no offsets.
+        let partitions = if self.state().closing { &[] } else { partitions };
+        let starts = match partitions {
+            [] => Vec::new(),
+            _ => positions::resolve(client, &self.config, partitions, &self.on_event)?,
+        };
         let start = |&(partition, ref start): &(i32, Start)| PartitionStart {
             partition,
             span: start.offset..i64::MAX,
@@ -405,8 +407,10 @@ impl RebalanceContext {
                 (self.on_event)(ConsumerEvent::Warning(error.to_string()));
             }
         }
+        // Without those that were not taken.
+        let partitions: Vec<i32> = revoked.iter().map(|held| held.partition).collect();
         let result = if client.is_cooperative() {
-            client.incremental_unassign(partitions)
+            client.incremental_unassign(&partitions)
         } else {
             client.unassign()
         };
@@ -460,3 +464,7 @@ impl RebalanceContext {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "rebalance_tests.rs"]
+mod tests;

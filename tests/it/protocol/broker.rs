@@ -134,6 +134,8 @@ pub struct Client {
     /// It does not hear from the coordinator.
     pub is_deaf: bool,
     pub is_lost: bool,
+    /// It is about to leave the group, and gets no answers any more.
+    pub is_closing: bool,
     /// The next offset of each assigned partition.
     pub fetch: BTreeMap<i32, i64>,
     /// Kept beyond the assignment.

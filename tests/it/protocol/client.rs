@@ -51,15 +51,23 @@ impl SimClient {
     }
 
     fn next_task(&self) -> Option<Task> {
-        let process = self.process;
+        self.task_of_group().or_else(|| self.statistics())
+    }
+
+    fn task_of_group(&self) -> Option<Task> {
         let task = self.with(|world, client| {
-            let World { group, lanes, dice, scripts, .. } = world;
-            let task = client.next_task(process, (group, lanes), dice);
-            task.or_else(|| {
-                let ends = lanes.iter().zip(scripts);
-                let ends = ends.map(|(lane, of)| (lane.partition, of.end_after(lane.written)));
-                client.statistics(&ends.collect::<Vec<_>>(), dice)
-            })
+            let World { group, lanes, dice, .. } = world;
+            client.next_task(self.process, (group, lanes), dice)
+        });
+        task.ok().flatten()
+    }
+
+    fn statistics(&self) -> Option<Task> {
+        let task = self.with(|world, client| {
+            let World { lanes, dice, scripts, .. } = world;
+            let ends = lanes.iter().zip(scripts);
+            let ends = ends.map(|(lane, of)| (lane.partition, of.end_after(lane.written)));
+            client.statistics(&ends.collect::<Vec<_>>(), dice)
         });
         task.ok().flatten()
     }
@@ -127,6 +135,12 @@ impl SimClient {
 
     /// Leaves the group, as the client does when it is dropped.
     pub fn close(&self) {
+        self.with(|_, client| client.is_closing = true).ok();
+        // A rebalance may have ended just before.
+        if let Some(task) = self.task_of_group() {
+            lock(&self.schedule().world).see("rebalances that end while a client is closed");
+            self.carry_out(task);
+        }
         let held = self.with(|_, client| client.fetch.keys().copied().collect::<Vec<_>>());
         if let Ok(held) = held
             && !held.is_empty()
@@ -253,8 +267,11 @@ impl GroupClient for SimClient {
     }
 
     fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {
-        self.with(|world, _| {
-            if world.fails(30) {
+        self.with(|world, client| {
+            if client.is_closing {
+                world.bad.insert("a client that is closed asks for offsets");
+            }
+            if client.is_closing || world.fails(30) {
                 world.see("requests to brokers that fail");
                 return Err(ClientError::MetadataFetch(Code::OperationTimedOut));
             }

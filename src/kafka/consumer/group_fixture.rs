@@ -1,0 +1,178 @@
+//! A group client without brokers: it records what it is asked, and answers as a test says.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::consumer::CommitMode;
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::client::{GroupClient, Polled, RecordClient};
+use super::rebalance::RebalanceContext;
+use super::{AssignedPartition, Assignment, ConsumerConfig};
+use crate::kafka::KafkaError;
+use crate::kafka::client::Brokers;
+use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
+use crate::kafka::topic::{OffsetRange, StartFrom};
+use crate::kafka::unreadable::UnreadableBatch;
+use crate::model::epoch::Epoch;
+use crate::model::rules::Rules;
+use crate::model::scalar::Version;
+
+/// An epoch of two partitions, of which the first begins at offset 100.
+pub(super) fn epoch(topic_id: Option<&str>) -> Epoch {
+    Epoch {
+        epoch: 3,
+        topic: "samples".into(),
+        partitions: 2,
+        start_offsets: BTreeMap::from([(0, 100)]),
+        base: Version(1),
+        rules: Rules::default(),
+        partitioner: None,
+        topic_id: topic_id.map(str::to_owned),
+        keeps_positions: false,
+    }
+}
+
+/// The client. Both partitions have the records from 50 to 199.
+pub(super) struct FakeGroup {
+    context: RebalanceContext,
+    pub(super) assigned: mpsc::UnboundedReceiver<AssignedPartition>,
+    /// What it was asked, in order.
+    asked: RefCell<Vec<String>>,
+    pub(super) committed: BTreeMap<i32, i64>,
+    /// Refuses commits.
+    pub(super) refusal: Cell<Option<Code>>,
+}
+
+impl FakeGroup {
+    /// A member of a group without committed offsets.
+    pub(super) fn new(from: Option<StartFrom>) -> Self {
+        let config = ConsumerConfig {
+            brokers: Brokers::new("127.0.0.1:9", BTreeMap::new()).unwrap(),
+            topic: "samples".into(),
+            group: "trips".into(),
+            instance_id: None,
+            assignment: Assignment::Group { from },
+            epoch: epoch(None),
+            revoke_timeout: Duration::ZERO,
+            drain_timeout: Duration::ZERO,
+            memory: 1 << 20,
+        };
+        let (sender, assigned) = mpsc::unbounded_channel();
+        let context = RebalanceContext::new(config, sender, Arc::new(drop));
+        let (asked, committed, refusal) = Default::default();
+        Self { context, assigned, asked, committed, refusal }
+    }
+
+    fn record(&self, request: String) {
+        self.asked.borrow_mut().push(request);
+    }
+
+    /// What it was asked since the last call.
+    pub(super) fn take_asked(&self) -> Vec<String> {
+        self.asked.take()
+    }
+}
+
+impl RecordClient for FakeGroup {
+    type Group = Self;
+
+    fn group(&self) -> &Self {
+        self
+    }
+
+    fn poll(&self, _: Duration, _: impl FnMut(Polled<'_>)) -> usize {
+        0
+    }
+}
+
+impl GroupClient for FakeGroup {
+    fn context(&self) -> &RebalanceContext {
+        &self.context
+    }
+
+    fn subscribe(&self) -> KafkaResult<()> {
+        Ok(())
+    }
+
+    fn is_cooperative(&self) -> bool {
+        true
+    }
+
+    fn is_assignment_lost(&self) -> bool {
+        false
+    }
+
+    fn assign(&self, _: &[(i32, i64)]) -> KafkaResult<()> {
+        unreachable!("the group is cooperative")
+    }
+
+    fn unassign(&self) -> KafkaResult<()> {
+        unreachable!("the group is cooperative")
+    }
+
+    fn incremental_assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
+        self.record(format!("assign {starts:?}"));
+        Ok(())
+    }
+
+    fn incremental_unassign(&self, partitions: &[i32]) -> KafkaResult<()> {
+        self.record(format!("unassign {partitions:?}"));
+        Ok(())
+    }
+
+    fn pause(&self, partitions: &[i32]) -> KafkaResult<()> {
+        self.record(format!("pause {partitions:?}"));
+        Ok(())
+    }
+
+    fn resume(&self, partitions: &[i32]) -> KafkaResult<()> {
+        self.record(format!("resume {partitions:?}"));
+        Ok(())
+    }
+
+    fn seek(&self, partition: i32, offset: i64) -> KafkaResult<()> {
+        self.record(format!("seek {partition} {offset}"));
+        Ok(())
+    }
+
+    fn commit(&self, offsets: &[(i32, i64)], _: CommitMode) -> KafkaResult<()> {
+        self.record(format!("commit {offsets:?}"));
+        self.refusal.get().map_or(Ok(()), |code| Err(ClientError::ConsumerCommit(code)))
+    }
+
+    fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {
+        self.record(format!("committed {partitions:?}"));
+        Ok(self.committed.clone())
+    }
+
+    fn topic_id(&self) -> KafkaResult<Option<String>> {
+        unreachable!("the epoch has no id of the topic")
+    }
+
+    fn extent(&self, partition: i32) -> KafkaResult<OffsetRange> {
+        self.record(format!("extent {partition}"));
+        Ok(OffsetRange { first: 50, next: 200 })
+    }
+
+    fn offset_at(&self, _: i32, _: OffsetRange, _: i64) -> KafkaResult<i64> {
+        unreachable!("no test starts at a time")
+    }
+
+    fn unreadable(&self, _: i32, _: i64) -> Result<Option<UnreadableBatch>, KafkaError> {
+        unreachable!("it has no records")
+    }
+
+    fn wait(&self, handle: &PartitionHandle, _: Instant) -> Option<WorkerExit> {
+        handle.has_ended()
+    }
+
+    fn sleep(&self, _: Duration) {
+        panic!("asks again what was refused: {:?}", self.asked.borrow().last());
+    }
+}
