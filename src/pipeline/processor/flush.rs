@@ -129,14 +129,12 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         Ok(())
     }
 
-    /// Evicts idle devices, or all if that frees too little or if samples may be spilled.
+    /// Evicts the devices that were idle for longest, or all if samples may be spilled.
     fn evict(&mut self) {
-        let before = self.devices.memory();
-        if self.spiller.is_none() {
-            self.devices.evict_idle();
-        }
-        if self.devices.memory() > before / 2 {
+        if self.spiller.is_some() {
             self.devices.evict_all();
+        } else {
+            self.devices.evict_idle();
         }
         self.devices.report_memory();
     }

@@ -29,8 +29,8 @@ pub(super) struct Device {
     timeline: Timeline,
     /// Whether it is in the list of dirty devices.
     is_dirty: bool,
-    /// Whether it had a sample since the last eviction.
-    touched: bool,
+    /// Number of its last sample, by the visits of all devices.
+    last_visit: u64,
     /// Known forgets.
     pub(super) erased: Option<Box<ForgetState>>,
     /// Its partition, once looked up. A log of files has no partitions.
@@ -205,7 +205,7 @@ impl ResidentDevices {
     ) -> Outcome {
         let device = &mut self.devices[slot];
         self.visits += 1;
-        device.touched = true;
+        device.last_visit = self.visits;
         let before = device.timeline.memory();
         let outcome = device.timeline.absorb(limits, version, sample, driver);
         self.memory = self.memory + device.timeline.memory() - before;
@@ -310,10 +310,23 @@ impl ResidentDevices {
         due
     }
 
-    /// Evicts the devices without a sample since the last eviction. None may be dirty.
+    /// Evicts the devices that had no sample for longest, until half of the memory is free. None
+    /// may be dirty.
     pub(super) fn evict_idle(&mut self) {
         debug_assert!(self.dirty.is_empty());
-        self.devices.retain(|_, device| std::mem::take(&mut device.touched));
+        let weigh =
+            |(name, device): (&DeviceName, &Device)| (device.last_visit, device.memory(name));
+        let mut by_visit: Vec<_> = self.devices.iter().map(weigh).collect();
+        by_visit.sort_unstable();
+        let mut excess = self.memory.div_ceil(2);
+        let mut evicted_upto = 0;
+        for (last_visit, memory) in by_visit {
+            if excess == 0 {
+                break;
+            }
+            (evicted_upto, excess) = (last_visit, excess.saturating_sub(memory));
+        }
+        self.devices.retain(|_, device| device.last_visit > evicted_upto);
         self.memory = self.weight();
         self.latest = 0;
         self.is_complete = false;

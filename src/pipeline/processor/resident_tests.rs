@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::timeline::{Path, RawSample};
@@ -44,19 +44,27 @@ fn groups_keep_their_dirty_devices_and_count_as_memory() {
 }
 
 #[test]
-fn devices_without_a_sample_since_the_last_eviction_are_evicted() {
-    let mut devices = ResidentDevices::new(usize::MAX);
-    devices.set_complete(true);
-    absorb(&mut devices, "a", 1);
-    absorb(&mut devices, "b", 1);
-    devices.take_due(|_| true);
-    devices.evict_idle();
-    assert!(devices.find_slot("a").is_some() && !devices.is_complete());
-    absorb(&mut devices, "b", 2);
-    devices.take_due(|_| true);
-    devices.evict_idle();
-    assert_eq!((devices.find_slot("a"), devices.find_slot("b")), (None, Some(0)));
-    assert_eq!(devices.memory(), devices.weight());
+fn the_devices_that_were_idle_for_longest_are_evicted_until_half_of_the_memory_is_free() {
+    let evict = |visits: &[&'static str]| {
+        let mut devices = ResidentDevices::new(usize::MAX);
+        devices.set_complete(true);
+        (0..).zip(visits).for_each(|(minute, name)| absorb(&mut devices, name, minute));
+        devices.take_due(|_| true);
+        let before = devices.memory();
+        devices.evict_idle();
+        assert!(devices.memory() == devices.weight() && devices.memory() <= before / 2);
+        assert!(!devices.is_complete());
+        let is_left = |name: &&&'static str| devices.find_slot(name).is_some();
+        let left: BTreeSet<_> = visits.iter().filter(is_left).copied().collect();
+        left.into_iter().collect::<String>()
+    };
+    assert_eq!(evict(&["a", "b", "c", "d"]), "cd");
+    assert_eq!(evict(&["a", "b", "b", "a"]), "a");
+    assert_eq!(evict(&["a", "b", "c"]), "c");
+    // The latest one alone takes more than half.
+    let long = ["a"].into_iter().chain(["b"; 200]).collect::<Vec<_>>();
+    assert_eq!(evict(&long), "");
+    assert_eq!(evict(&[]), "");
 }
 
 /// Loads a trip of two samples, written at a version.
