@@ -248,13 +248,16 @@ impl Instance {
     }
 
     /// The same, but the group may take its partitions away before all is stored: with sessions
-    /// this short, an instance on a busy machine can be silent for too long. It has to say so.
+    /// this short, an instance on a busy machine can be silent for too long. So may one that held
+    /// a partition before, and begins to write its table only now. It has to say so.
     #[track_caller]
     fn leaves(&mut self) {
         let ran = self.ran();
         let said = ran.stderr.split_once("stopping: ").map_or("", |(_, said)| said);
-        let is_expelled = ran.code == Some(143) && said.contains("lost, another member owns it");
-        ran.ends(if is_expelled { 143 } else { 0 });
+        let is_fenced = self.words.contains("--table-topic") && said.contains("took them over");
+        let is_expelled = said.contains("lost, another member owns it") || is_fenced;
+        let code = if ran.code == Some(143) && is_expelled { 143 } else { 0 };
+        ran.ends(code);
     }
 
     fn ran(&mut self) -> Ran {
