@@ -248,8 +248,9 @@ impl Instance {
     }
 
     /// The same, but the group may take its partitions away before all is stored: with sessions
-    /// this short, an instance on a busy machine can be silent for too long. So may one that held
-    /// a partition before, and begins to write its table only now. It has to say so.
+    /// this short, an instance on a busy machine can be silent for too long. With a table topic,
+    /// one that was silent may also write the table of a partition that this one has since. It
+    /// has to say so.
     #[track_caller]
     fn leaves(&mut self) {
         let ran = self.ran();
