@@ -4,7 +4,8 @@
 //! owner is old. So the order of the reads is fixed: memory, then the rows of the store, then the
 //! forgets of the device. A trip that leaves memory after it was read is in the store by then; a
 //! row that was erased before the rows were read has its forget. The overlap rule joins both, and
-//! what ends before the floor is erased.
+//! what ends before the floor is erased, unless it has grown past the floor since it was read: then
+//! the reads are repeated, as everything before a forget is durable once it is seen.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -160,19 +161,21 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         device_id: &str,
         time_ms: DeviceTime,
     ) -> Result<FreshLookup, StoreError> {
-        let Some(answer) = self.read_memory(device_id, (time_ms, time_ms), Order::Asc, 1).await
-        else {
-            return Ok(FreshLookup::of_store(
-                super::find_at(self.store, device_id, time_ms).await?,
-            ));
-        };
-        let stored = self.store.covering(device_id, time_ms).await?;
-        let mut rows = join(stored.into_iter().collect(), answer.rows);
         let mut floor = None;
-        if rows.first().is_none_or(|found| found.is_fresh) {
-            floor = self.store.erased(device_id).await?;
-            retain_kept(&mut rows, floor.as_ref());
-        }
+        let (rows, complete_before) = loop {
+            let span = (time_ms, time_ms);
+            let Some(answer) = self.read_memory(device_id, span, Order::Asc, 1).await else {
+                let found = super::find_at(self.store, device_id, time_ms).await?;
+                return Ok(FreshLookup::of_store(found));
+            };
+            let stored = self.store.covering(device_id, time_ms).await?;
+            let mut rows = join(stored.into_iter().collect(), answer.rows);
+            if rows.first().is_some_and(|found| !found.is_fresh)
+                || self.remove_erased(device_id, &mut rows, &mut floor).await?
+            {
+                break (rows, answer.complete_before);
+            }
+        };
         let is_fresh = rows.first().is_some_and(|found| found.is_fresh);
         let result = match (rows.into_iter().next(), floor) {
             (Some(found), _) => LookupResult::Trip(Box::new(found.row)),
@@ -181,7 +184,23 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
             }
             (None, _) => LookupResult::Unknown,
         };
-        Ok(FreshLookup { result, is_fresh, complete_before: answer.complete_before })
+        Ok(FreshLookup { result, is_fresh, complete_before })
+    }
+
+    /// Reads the floor of a device, and removes trips that end before it. Returns whether that is
+    /// certain: a trip may have grown past a floor that was set after the trip was read.
+    async fn remove_erased(
+        &self,
+        device_id: &str,
+        rows: &mut Vec<FreshRow>,
+        floor: &mut Option<Forget>,
+    ) -> Result<bool, StoreError> {
+        let known = floor.take();
+        *floor = self.store.erased(device_id).await?;
+        let Some(forget) = floor else { return Ok(true) };
+        let count = rows.len();
+        rows.retain(|found| found.row.end_ms >= forget.before_ms);
+        Ok(rows.len() == count || known.as_ref() == Some(forget))
     }
 
     /// Finds the trip that covers the time of an id. A UUID is found once the device has a row of
@@ -249,6 +268,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         limit: usize,
     ) -> Result<FreshTrips, StoreError> {
         let (mut found, mut complete_before) = (Vec::new(), Some(Version::MAX));
+        let mut floor = None;
         loop {
             let span = (from_ms, upto_ms);
             let answer = self.read_memory(device_id, span, order, limit).await;
@@ -259,8 +279,8 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
             let listed = Listed::new([&stored, &in_memory], order, limit);
             let has_floor = !in_memory.is_empty();
             let mut rows = join(stored, in_memory);
-            if has_floor {
-                retain_kept(&mut rows, self.store.erased(device_id).await?.as_ref());
+            if has_floor && !self.remove_erased(device_id, &mut rows, &mut floor).await? {
+                continue;
             }
             rows.retain(|found| listed.has(&found.row, order));
             found.append(&mut rows);
@@ -310,10 +330,4 @@ fn join(stored: Vec<TripRow>, in_memory: Vec<TripRow>) -> Vec<FreshRow> {
     let row = |is_fresh| move |row| FreshRow { row, is_fresh };
     let stored = stored.into_iter().map(row(false));
     resolve_overlaps(stored.chain(in_memory.into_iter().map(row(true))).collect())
-}
-
-/// Removes the trips that are erased.
-fn retain_kept(rows: &mut Vec<FreshRow>, floor: Option<&Forget>) {
-    let Some(forget) = floor else { return };
-    rows.retain(|found| found.row.end_ms >= forget.before_ms);
 }

@@ -1,15 +1,20 @@
 //! Lookups behind the memory of an owner, over a store in memory.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::store::fresh::{FreshStore, MemoryAnswer, MemoryQuestion, OwnerMemory};
 use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{Forget, LookupResult, Order, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
-use crate::support::block_on;
+use crate::nodes::{self, Connection, Nodes};
+use crate::support::{Dice, block_on};
 
 const MINUTE: i64 = 60_000;
 
@@ -112,6 +117,68 @@ fn what_was_erased_is_gone_although_memory_has_it() {
     assert!(kept.covers(Version(6)) && !kept.covers(Version(7)));
     assert!(!found(40).covers(Version(1)));
     assert_eq!(listed(&store, &owner, Order::Asc, 9), [(8, true)]);
+}
+
+/// After this number of polls, a lookup that has asked the owner meets a trip that has grown past
+/// the floor of a forget, and the forget. Returns the trips that it finds; `None` if it ended
+/// before.
+fn found_after<F: Future<Output = Vec<TripRow>>>(
+    (seed, polls): (u64, usize),
+    look_up: impl Fn(Rc<ScyllaStore<Connection>>, Arc<Owner>) -> F,
+) -> Option<Vec<TripRow>> {
+    let nodes = Arc::new(Mutex::new(Nodes::new(Dice::new(seed), true)));
+    let store = Rc::new(block_on(nodes::store(Connection::live(&nodes, 0))));
+    let set_calm = |is_calm| nodes.lock().unwrap().is_calm = is_calm;
+    block_on(store.apply(&[trip(&[0, 1], 2)])).unwrap();
+    set_calm(false);
+    let owner = Owner { rows: vec![trip(&[0, 5], 4)], ..Owner::default() };
+    let mut lookup = pin!(look_up(Rc::clone(&store), Arc::new(owner)));
+    let mut poll = || lookup.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    if (0..polls).any(|_| poll().is_ready()) {
+        return None;
+    }
+    set_calm(true);
+    block_on(store.apply(&[trip(&[0, 5, 20], 6)])).unwrap();
+    let forget = Forget { version: Version(8), before_ms: DeviceTime(10 * MINUTE) };
+    block_on(store.forget("a", &forget)).unwrap();
+    loop {
+        if let Poll::Ready(found) = poll() {
+            return Some(found);
+        }
+    }
+}
+
+/// Whenever the trip grows and the forget comes, a lookup finds the trip as it is then.
+fn assert_found<F: Future<Output = Vec<TripRow>>>(
+    look_up: impl Fn(Rc<ScyllaStore<Connection>>, Arc<Owner>) -> F,
+) {
+    let mut count = 0;
+    for seed in 0..100 {
+        for polls in 1.. {
+            let Some(found) = found_after((seed, polls), &look_up) else { break };
+            let versions: Vec<_> = found.iter().map(|row| row.version.get()).collect();
+            assert_eq!(versions, [6], "seed {seed}, after {polls} polls");
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count} lookups were under way");
+}
+
+#[test]
+fn a_trip_that_outgrows_a_forget_during_a_lookup_is_found() {
+    assert_found(async |store, owner| {
+        let fresh = FreshStore::new(&*store, Some(owner));
+        match fresh.find_at("a", DeviceTime(MINUTE)).await.unwrap().result {
+            LookupResult::Trip(row) => vec![*row],
+            _ => Vec::new(),
+        }
+    });
+    assert_found(async |store, owner| {
+        let fresh = FreshStore::new(&*store, Some(owner));
+        let all = (DeviceTime::MIN, DeviceTime::MAX);
+        let found = fresh.range("a", all, Order::Asc, 9).await.unwrap();
+        found.rows.into_iter().map(|found| found.row).collect()
+    });
 }
 
 #[test]
