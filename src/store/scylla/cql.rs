@@ -8,6 +8,7 @@ use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 use scylla::serialize::row::SerializeRow;
+use scylla::statement;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
@@ -30,6 +31,8 @@ pub enum Mode {
     /// Like `Listed`, from one replica: a read of some columns, after which none is repaired. It
     /// may lack what was written lately.
     OneReplica(Consistency),
+    /// Like `Listed`, from all replicas: it also finds what fewer than a quorum have.
+    EveryReplica,
     /// A write with `IF NOT EXISTS`. Not idempotent for the driver: a repeated insert finds its own
     /// row.
     Conditional,
@@ -125,6 +128,7 @@ impl Cql for Session {
             Mode::OneReplica(consistency) => {
                 statement.set_consistency(consistency.one_replica_level());
             }
+            Mode::EveryReplica => statement.set_consistency(statement::Consistency::All),
             Mode::Paged(_) | Mode::Listed | Mode::Conditional => (),
         }
         Ok(statement)

@@ -58,16 +58,18 @@ impl<C: Cql> Shared<C> {
             }
             devices.len() <= limit
         };
-        self.visit_forgets(add).await?;
+        self.visit_forgets(&self.statements.all_forgets, add).await?;
         Ok((devices.len() <= limit).then_some(devices))
     }
 
-    /// Calls a function with the device and the version of each forget, as long as it returns true.
+    /// Calls a function with the device and the version of each forget that a statement selects, as
+    /// long as it returns true.
     pub(super) async fn visit_forgets(
         &self,
+        select: &C::Statement,
         mut visit: impl FnMut(String, Option<Version>) -> bool + Send,
     ) -> Result<(), StoreError> {
-        let (doing, select) = ("reading every forget", &self.statements.all_forgets);
+        let doing = "reading every forget";
         let mut from = Some(PagingState::start());
         while let Some(at) = from {
             let (page, next): (Vec<ForgetRow>, _) = self.page(doing, select, &(), at).await?;

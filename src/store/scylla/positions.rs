@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::ScyllaStore;
 use super::cql::{Cql, Mode};
 use super::requests::Failure;
+use super::statements::ALL_FORGETS;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Offset, Version};
 use crate::store::{KeptPositions, PositionStore, StoreError};
@@ -19,12 +20,15 @@ const ALL: &str = "SELECT generation, partition, next_offset FROM positions WHER
 pub(super) struct PositionStatements<C: Cql> {
     keep: C::Statement,
     all: C::Statement,
+    /// Forgets of all devices, from all replicas.
+    forgets: C::Statement,
 }
 
 impl<C: Cql> PositionStatements<C> {
     pub(super) async fn prepare(cql: &C) -> Result<Self, Failure> {
         let prepare = |text| cql.prepare(text, Mode::Listed);
-        Ok(Self { keep: prepare(KEEP).await?, all: prepare(ALL).await? })
+        let forgets = cql.prepare(ALL_FORGETS, Mode::EveryReplica).await?;
+        Ok(Self { keep: prepare(KEEP).await?, all: prepare(ALL).await?, forgets })
     }
 }
 
@@ -59,7 +63,8 @@ impl<C: Cql> PositionStore for ScyllaStore<C> {
             }
             true
         };
-        self.shared.visit_forgets(add).await?;
+        // One that was being written is on less than a quorum, and counts once a read finds it.
+        self.shared.visit_forgets(&self.shared.statements.positions.forgets, add).await?;
         Ok(devices)
     }
 }

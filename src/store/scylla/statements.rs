@@ -104,7 +104,7 @@ const ERASED: &str = "SELECT max(version), max(before), count(days) FROM forgets
      WHERE device_id = ?";
 
 /// With all columns, like every read of forgets.
-const ALL_FORGETS: &str = "SELECT device_id, version, before, days FROM forgets";
+pub(super) const ALL_FORGETS: &str = "SELECT device_id, version, before, days FROM forgets";
 
 const ADD_REPAIR: &str = "INSERT INTO repairs (log, repair, event) VALUES ('log', ?, ?)";
 

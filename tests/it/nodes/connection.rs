@@ -175,10 +175,12 @@ impl Connection {
             Some(pair) => pair,
             None => self.nodes().dice.one_of(&PAIRS),
         };
+        let every = [0, 1, 2];
+        let is_pair = !matches!(statement.mode, Mode::EveryReplica);
         let mut found = Vec::new();
-        for replica in pair {
+        for replica in if is_pair { pair.as_slice() } else { every.as_slice() } {
             self.meanwhile().await;
-            found.push(self.nodes().snapshot(replica, table, place.as_ref()));
+            found.push(self.nodes().snapshot(*replica, table, place.as_ref()));
         }
         if self.is_at_once {
             return Ok(found);

@@ -181,7 +181,9 @@ impl Nodes {
 
     /// Replaces what the replicas hold by what they held; if `is_torn`, only some partitions of
     /// each, and none of the table of forgets, which is copied last. Nothing is under way any more.
-    pub fn restore(&mut self, held: &[Replica; 3], is_torn: bool) {
+    /// Returns what the replicas held before, and what was decided.
+    pub fn restore(&mut self, held: &[Replica; 3], is_torn: bool) -> ([Replica; 3], Replica) {
+        let before = (self.replicas.clone(), self.serial.clone());
         self.wire.clear();
         let dice = &mut self.dice;
         for (replica, held) in self.replicas.iter_mut().zip(held) {
@@ -192,6 +194,12 @@ impl Nodes {
             decided.merge(replica);
         }
         self.serial = decided;
+        before
+    }
+
+    /// Sets what [`Nodes::restore`] has replaced.
+    pub fn hold(&mut self, before: ([Replica; 3], Replica)) {
+        (self.replicas, self.serial) = before;
     }
 
     /// What a replica holds, for reading a partition (`None`: all of a table).

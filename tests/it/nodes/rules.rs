@@ -1,9 +1,12 @@
 //! The rules of Cassandra that the store leans on, each against the simulated nodes.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset};
+use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::store::scylla::cql::{Cql, Mode};
+use tstar::internals::store::{Forget, PositionStore, TripStore};
 
 use super::data::{Mutation, Replica};
 use super::statement::bind;
@@ -270,6 +273,26 @@ fn a_quorum_sees_what_a_quorum_has_and_a_repair_sends_what_was_read() {
         [(5, None)],
         "the row without the columns that were not read"
     );
+}
+
+/// A forget was being written when a keyspace was lost, and its snapshot has it on one node. Later
+/// reads may find it, so that it counts.
+#[test]
+fn a_forget_that_one_replica_has_is_among_those_since_a_backup() {
+    let connection = calm();
+    let store = block_on(super::store(connection.clone()));
+    let forget = Forget { version: Version(8), before_ms: DeviceTime(5) };
+    block_on(store.forget("a", &forget)).unwrap();
+    let held = connection.nodes().replicas[0].clone();
+    for holder in 0..3 {
+        let only = |replica| if replica == holder { held.clone() } else { Replica::default() };
+        connection.nodes().replicas = [0, 1, 2].map(only);
+        for _ in 0..10 {
+            let erased = block_on(store.erased_since(Version(8))).unwrap();
+            assert_eq!(erased, BTreeMap::from([("a".to_owned(), Version(8))]));
+            assert_eq!(block_on(store.erased_since(Version(9))).unwrap(), BTreeMap::new());
+        }
+    }
 }
 
 #[test]

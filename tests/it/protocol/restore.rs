@@ -85,21 +85,9 @@ impl Schedule {
         self.restore(&backup);
     }
 
-    /// Whether devices were erased since the backup of the positions, by the copy of the forgets,
-    /// which is the last one.
-    fn is_refused(&self, backup: &Backup) -> bool {
-        let world = &mut *lock(&self.world);
-        let epoch = world.epoch();
-        let erased = at_once(devices_erased_since(&world.any_pair, &epoch, &backup.positions));
-        let is_refused = !erased.expect("nothing fails").is_empty();
-        if is_refused {
-            world.see("backups refused");
-        }
-        is_refused
-    }
-
     /// All processes end, and the nodes have what the backup has: of each partition and replica
-    /// what it was at one moment or another since the positions were copied.
+    /// what it was at one moment or another since the positions were copied. If trips were erased
+    /// since, nothing was lost after all.
     fn restore(&self, backup: &Backup) {
         let first_of = |world: &World| {
             let lanes = world.lanes.iter();
@@ -107,8 +95,7 @@ impl Schedule {
         };
         let has_expired =
             |(partition, next): (&i32, &i64)| first_of(&lock(&self.world))[partition] > *next;
-        let is_torn = lock(&self.world).dice.percent(70);
-        if backup.positions.iter().any(has_expired) || is_torn && self.is_refused(backup) {
+        if backup.positions.iter().any(has_expired) {
             return;
         }
         let processes = self.processes.borrow().clone();
@@ -117,15 +104,21 @@ impl Schedule {
         let world = &mut *lock(&self.world);
         let members: Vec<u64> = world.group.members.keys().copied().collect();
         members.into_iter().for_each(|member| world.group.remove(member));
-        world.nodes().restore(&backup.replicas, is_torn);
+        let (is_torn, epoch) = (world.dice.percent(70), world.epoch());
+        let lost = world.nodes().restore(&backup.replicas, is_torn);
+        let lower = at_once(lower_positions(&world.any_pair, &epoch, &backup.positions));
+        let lower = lower.expect("nothing fails");
+        let erased = at_once(devices_erased_since(&world.any_pair, &epoch, &lower));
+        if is_torn && !erased.expect("nothing fails").is_empty() {
+            world.see("backups refused");
+            world.nodes().hold(lost);
+            return;
+        }
         world.see(if is_torn { "torn backups restored" } else { "whole backups restored" });
-        let epoch = world.epoch();
         // One of a single moment is right by itself.
         if is_torn || world.dice.percent(50) {
             let was_calm = std::mem::replace(&mut world.nodes().is_calm, true);
-            let store = &world.any_pair;
-            let lower = at_once(lower_positions(store, &epoch, &backup.positions));
-            let set = at_once(replace(store, &epoch, &lower.expect("the nodes are calm")));
+            let set = at_once(replace(&world.any_pair, &epoch, &lower));
             set.expect("the nodes are calm");
             world.nodes().is_calm = was_calm;
         }
