@@ -165,22 +165,21 @@ impl Brokers {
         deadline: Instant,
         request: impl FnMut() -> KafkaResult<T>,
     ) -> Result<T, KafkaError> {
-        self.retry_with(std::thread::sleep, deadline, request)
+        self.retry_with(std::thread::sleep, || Instant::now() >= deadline, request)
     }
 
-    /// [`Brokers::retry_until`] that calls `sleep` between the requests.
+    /// Like [`Brokers::retry_until`], until a failure when `is_over` returns true. Calls `sleep`
+    /// between the requests.
     pub(super) fn retry_with<T>(
         &self,
         sleep: impl Fn(Duration),
-        deadline: Instant,
+        is_over: impl Fn() -> bool,
         mut request: impl FnMut() -> KafkaResult<T>,
     ) -> Result<T, KafkaError> {
         loop {
             match request() {
                 Ok(answer) => return Ok(answer),
-                Err(error) if Instant::now() >= deadline => {
-                    return Err(self.unreachable(error.to_string()));
-                }
+                Err(error) if is_over() => return Err(self.unreachable(error.to_string())),
                 Err(_) => sleep(RETRY_INTERVAL),
             }
         }

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rdkafka::consumer::CommitMode;
@@ -47,6 +48,9 @@ pub(super) struct FakeGroup {
     pub(super) committed: BTreeMap<i32, i64>,
     /// Refuses commits.
     pub(super) refusal: Cell<Option<Code>>,
+    /// No broker answers, until the member is to stop.
+    pub(super) is_away: Cell<bool>,
+    stop: Arc<AtomicBool>,
 }
 
 impl FakeGroup {
@@ -64,9 +68,10 @@ impl FakeGroup {
             memory: 1 << 20,
         };
         let (sender, assigned) = mpsc::unbounded_channel();
-        let context = RebalanceContext::new(config, sender, Arc::new(drop));
-        let (asked, committed, refusal) = Default::default();
-        Self { context, assigned, asked, committed, refusal }
+        let stop = Arc::<AtomicBool>::default();
+        let context = RebalanceContext::new(config, sender, Arc::new(drop), Arc::clone(&stop));
+        let (asked, committed, refusal, is_away) = Default::default();
+        Self { context, assigned, asked, committed, refusal, is_away, stop }
     }
 
     fn record(&self, request: String) {
@@ -148,7 +153,10 @@ impl GroupClient for FakeGroup {
 
     fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {
         self.record(format!("committed {partitions:?}"));
-        Ok(self.committed.clone())
+        match self.is_away.get() {
+            false => Ok(self.committed.clone()),
+            true => Err(ClientError::OffsetFetch(Code::OperationTimedOut)),
+        }
     }
 
     fn topic_id(&self) -> KafkaResult<Option<String>> {
@@ -173,6 +181,7 @@ impl GroupClient for FakeGroup {
     }
 
     fn sleep(&self, _: Duration) {
-        panic!("asks again what was refused: {:?}", self.asked.borrow().last());
+        assert!(self.is_away.get(), "repeats what was refused: {:?}", self.asked.borrow().last());
+        self.stop.store(true, Ordering::Release);
     }
 }

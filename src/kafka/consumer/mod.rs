@@ -176,9 +176,9 @@ pub fn run(
     config: &ConsumerConfig,
     assigned: mpsc::UnboundedSender<AssignedPartition>,
     on_event: &OnConsumerEvent,
-    stop: &AtomicBool,
+    stop: Arc<AtomicBool>,
 ) -> Result<DrainResult, KafkaError> {
-    Poller::new(Rc::new(new_client(config, assigned, on_event)?)).run(stop)
+    Poller::new(Rc::new(new_client(config, assigned, on_event, stop)?)).run()
 }
 
 /// Creates the client that the polling thread polls. It has not joined its group yet.
@@ -189,8 +189,9 @@ pub fn new_client(
     config: &ConsumerConfig,
     assigned: mpsc::UnboundedSender<AssignedPartition>,
     on_event: &OnConsumerEvent,
+    stop: Arc<AtomicBool>,
 ) -> Result<RecordConsumer<RebalanceContext>, KafkaError> {
-    let context = RebalanceContext::new(config.clone(), assigned, Arc::clone(on_event));
+    let context = RebalanceContext::new(config.clone(), assigned, Arc::clone(on_event), stop);
     let mut ours = vec![
         ("group.id", config.group.as_str()),
         ("group.protocol", "classic"),

@@ -1,7 +1,6 @@
 //! The polling loop, in steps: polls records, sends batches, commits; in the end drains.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rdkafka::consumer::CommitMode;
@@ -67,14 +66,14 @@ impl<C: RecordClient> Poller<C> {
         Self { client, last_commit, silent_since, closing }
     }
 
-    /// Polls until `stop` is set, then drains.
+    /// Polls until its context is to stop, then drains.
     ///
     /// # Errors
     /// Those of [`Poller::start`] and [`Poller::step`].
-    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<DrainResult, KafkaError> {
+    pub(super) fn run(mut self) -> Result<DrainResult, KafkaError> {
         self.start()?;
         loop {
-            if let Some(drained) = self.step(stop.load(Ordering::Acquire))? {
+            if let Some(drained) = self.step(self.context().is_stopping())? {
                 return Ok(drained);
             }
         }

@@ -23,7 +23,8 @@ pub(super) struct Start {
     pub(super) is_chosen: bool,
 }
 
-/// Finds the start offset of each newly assigned partition.
+/// Finds the start offset of each newly assigned partition. Requests that fail are repeated until
+/// the member is to stop.
 pub(super) fn resolve(
     client: &impl GroupClient,
     config: &ConsumerConfig,
@@ -31,19 +32,20 @@ pub(super) fn resolve(
     on_event: &OnConsumerEvent,
 ) -> Result<Vec<(i32, Start)>, KafkaError> {
     let deadline = Instant::now() + TOTAL_TIMEOUT;
+    let is_over = || client.context().is_stopping() || Instant::now() >= deadline;
     let sleep = |delay| client.sleep(delay);
     if config.epoch.topic_id.is_some() {
-        let id = config.brokers.retry_with(sleep, deadline, || client.topic_id())?;
+        let id = config.brokers.retry_with(sleep, is_over, || client.topic_id())?;
         check_topic_id(&config.epoch, id.as_deref())?;
     }
-    let committed = config.brokers.retry_with(sleep, deadline, || client.committed(partitions))?;
+    let committed = config.brokers.retry_with(sleep, is_over, || client.committed(partitions))?;
     let (mut starts, mut chosen) = (Vec::with_capacity(partitions.len()), Vec::new());
     for &partition in partitions {
-        let extent = config.brokers.retry_with(sleep, deadline, || client.extent(partition))?;
+        let extent = config.brokers.retry_with(sleep, is_over, || client.extent(partition))?;
         let committed_offset = committed.get(&partition).copied();
         let point = resume_point(&config.epoch, from(config), partition, committed_offset, extent)?;
         let offset = |point| start_offset(client, (partition, extent), point);
-        let offset = config.brokers.retry_with(sleep, deadline, || offset(point))?;
+        let offset = config.brokers.retry_with(sleep, is_over, || offset(point))?;
         let is_chosen = matches!(point, ResumePoint::Gone { .. });
         if let ResumePoint::Gone { first, .. } = point {
             chosen.push((partition, first, offset));
@@ -51,7 +53,7 @@ pub(super) fn resolve(
         starts.push((partition, Start { offset, is_chosen }));
     }
     let offsets: Vec<_> = chosen.iter().map(|&(partition, _, next)| (partition, next)).collect();
-    commit_starts(client, config, &offsets, deadline)?;
+    commit_starts(client, config, &offsets, is_over)?;
     for (partition, first, next) in chosen {
         on_event(ConsumerEvent::Expired { partition, first, next });
     }
@@ -108,7 +110,7 @@ fn commit_starts(
     client: &impl GroupClient,
     config: &ConsumerConfig,
     offsets: &[(i32, i64)],
-    deadline: Instant,
+    is_over: impl Fn() -> bool,
 ) -> Result<(), KafkaError> {
     if offsets.is_empty() {
         return Ok(());
@@ -117,7 +119,7 @@ fn commit_starts(
         Err(error) if has_left_group(&error) => Ok(Err(error)),
         done => done.map(Ok),
     };
-    let done = config.brokers.retry_with(|delay| client.sleep(delay), deadline, request)?;
+    let done = config.brokers.retry_with(|delay| client.sleep(delay), is_over, request)?;
     done.map_err(client_error("committing where to start"))
 }
 

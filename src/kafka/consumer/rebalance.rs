@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use rdkafka::consumer::CommitMode;
@@ -74,18 +75,26 @@ pub struct RebalanceContext {
     state: Mutex<State>,
     /// Gets the records of assigned partitions.
     pub(super) queue: OnceLock<SharedQueue>,
+    /// Set once this member is to stop.
+    stop: Arc<AtomicBool>,
 }
 
 impl RebalanceContext {
-    /// A context that passes assigned partitions to `assigned`.
+    /// A context that passes assigned partitions to `assigned`, until `stop` is set.
     #[must_use]
     pub fn new(
         config: ConsumerConfig,
         assigned: mpsc::UnboundedSender<AssignedPartition>,
         on_event: OnConsumerEvent,
+        stop: Arc<AtomicBool>,
     ) -> Self {
         let (state, queue) = (Mutex::default(), OnceLock::new());
-        Self { config, assigned, on_event, state, queue }
+        Self { config, assigned, on_event, state, queue, stop }
+    }
+
+    /// Whether this member is to stop.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -362,7 +371,10 @@ impl RebalanceContext {
         let partitions = if self.state().closing { &[] } else { partitions };
         let starts = match partitions {
             [] => Vec::new(),
-            _ => positions::resolve(client, &self.config, partitions, &self.on_event)?,
+            _ => match positions::resolve(client, &self.config, partitions, &self.on_event) {
+                Err(KafkaError::Unreachable { .. }) if self.is_stopping() => Vec::new(),
+                starts => starts?,
+            },
         };
         let start = |&(partition, ref start): &(i32, Start)| PartitionStart {
             partition,

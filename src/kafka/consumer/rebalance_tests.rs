@@ -57,6 +57,16 @@ fn a_member_whose_reading_ended_sends_no_request() {
 }
 
 #[test]
+fn a_member_that_is_to_stop_does_not_wait_for_brokers() {
+    let mut group = FakeGroup::new(None);
+    group.is_away.set(true);
+    group.context().rebalanced(&group, true, &[0]);
+    assert_eq!(group.take_asked(), ["committed [0]", "committed [0]", "assign []"]);
+    assert!(group.context().fault().is_ok(), "it stops, and nothing failed");
+    assert!(group.assigned.try_recv().is_err());
+}
+
+#[test]
 fn a_start_that_the_group_refuses_is_not_committed_again() {
     let mut group = FakeGroup::new(Some(StartFrom::Latest));
     group.committed.insert(0, 120);

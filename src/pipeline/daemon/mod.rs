@@ -257,7 +257,7 @@ fn poll(
     let on_event: consumer::OnConsumerEvent =
         Arc::new(move |event| notify(DaemonEvent::Consumer(event)));
     let work = move || {
-        let result = consumer::run(&plan, sender, &on_event, &halt);
+        let result = consumer::run(&plan, sender, &on_event, halt);
         // There is no receiver if the daemon was dropped.
         done.send(result).ok();
     };

@@ -28,7 +28,7 @@ struct Member<'scope> {
 fn member<'scope>(
     scope: &'scope Scope<'scope, '_>,
     topic: &Topic,
-    halt: &'scope AtomicBool,
+    halt: &Arc<AtomicBool>,
 ) -> Member<'scope> {
     let options = [("session.timeout.ms", "1500"), ("heartbeat.interval.ms", "300")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -56,6 +56,7 @@ fn member<'scope>(
     };
     let (to, assigned) = mpsc::unbounded_channel();
     let on_event: consumer::OnConsumerEvent = Arc::new(|event| println!("{event:?}"));
+    let halt = Arc::clone(halt);
     let thread = scope.spawn(move || {
         consumer::run(&config, to, &on_event, halt).unwrap();
     });
@@ -63,9 +64,9 @@ fn member<'scope>(
 }
 
 /// Stops the members, also when the test fails.
-struct Halt<'a>([&'a AtomicBool; 2]);
+struct Halt([Arc<AtomicBool>; 2]);
 
-impl Drop for Halt<'_> {
+impl Drop for Halt {
     fn drop(&mut self) {
         self.0.iter().for_each(|halt| halt.store(true, Ordering::Release));
     }
@@ -80,9 +81,9 @@ fn a_partition_that_was_paused_as_it_went_is_read_when_it_comes_back() {
         ..ProducerRecord::default()
     };
     topic.send(&(0..RECORDS).map(record).collect::<Vec<_>>());
-    let halts = [AtomicBool::new(false), AtomicBool::new(false)];
+    let halts = <[Arc<AtomicBool>; 2]>::default();
     std::thread::scope(|scope| {
-        let _halt = Halt(halts.each_ref());
+        let _halt = Halt(halts.clone());
         let mut first = member(scope, &topic, &halts[0]);
         let mut next = |what: &str| until(what, || first.assigned.try_recv().ok());
         let both = [next("a partition"), next("the other")];

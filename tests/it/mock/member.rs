@@ -176,7 +176,7 @@ impl Member {
         let polling = std::thread::spawn(move || {
             let on_event = move |event| record_event(id, &event, &of_held, &of_shared);
             let on_event: Arc<dyn Fn(ConsumerEvent) + Send + Sync> = Arc::new(on_event);
-            let client = new_client(&plan, sender, &on_event)?;
+            let client = new_client(&plan, sender, &on_event, Arc::default())?;
             poll(Poller::new(Rc::new(client)), &of_gate)
         });
         let (store, outputs) = (Arc::clone(&shared.store), Arc::new(outputs(addresses)));

@@ -121,7 +121,7 @@ impl Process {
         let (sender, assigned) = mpsc::unbounded_channel();
         let world = Arc::clone(&schedule.world);
         let on_event = Arc::new(move |event| happens(&mut lock(&world), id, &event));
-        let context = RebalanceContext::new(plan.clone(), sender, on_event);
+        let context = RebalanceContext::new(plan.clone(), sender, on_event, Arc::default());
         let is_dead = Rc::new(Cell::new(false));
         let (process, schedule_of) = (id, Weak::clone(this));
         let client = Rc::new(SimClient {

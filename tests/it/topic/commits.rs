@@ -167,12 +167,12 @@ fn a_commit_that_the_brokers_refused_is_reported_and_repeated() {
     let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
     cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[refusal]);
 
-    let (config, halt) = (config(&brokers), AtomicBool::new(false));
+    let (config, halt) = (config(&brokers), Arc::<AtomicBool>::default());
     let (to, mut handed) = tokio::sync::mpsc::unbounded_channel();
     let (sender, events) = mpsc::channel();
     let on_event: consumer::OnConsumerEvent = Arc::new(move |it| sender.send(it).unwrap());
     std::thread::scope(|scope| {
-        let polling = scope.spawn(|| consumer::run(&config, to, &on_event, &halt));
+        let polling = scope.spawn(|| consumer::run(&config, to, &on_event, Arc::clone(&halt)));
         let mut handed = handed.blocking_recv().unwrap();
         while handed.batches.blocking_recv().unwrap().next_offset() != Some(scalar::Offset(1)) {}
         handed.holding.acknowledge(scalar::Offset(1));
