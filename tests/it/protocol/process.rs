@@ -41,6 +41,8 @@ use crate::nodes::{self, Connection};
 
 struct Worker {
     handle: Arc<PartitionHandle>,
+    /// How often offsets were reset before it was assigned its partition.
+    resets: u64,
     future: Pin<Box<dyn Future<Output = WorkerReport>>>,
 }
 
@@ -49,8 +51,9 @@ struct Polling {
     poller: Poller<SimClient>,
     client: Rc<SimClient>,
     assigned: UnboundedReceiver<AssignedPartition>,
-    /// The partitions held when it began to drain, and the resets of offsets by then.
-    closing: Option<(Vec<Arc<PartitionHandle>>, u64)>,
+    /// The partitions held when it began to drain, and the resets of offsets before each was
+    /// assigned.
+    closing: Option<Vec<(Arc<PartitionHandle>, u64)>>,
 }
 
 pub struct Process {
@@ -177,8 +180,8 @@ impl Process {
         *polling = None;
     }
 
-    /// The partitions that it holds, and the resets of offsets so far.
-    fn held(&self, schedule: &Schedule) -> (Vec<Arc<PartitionHandle>>, u64) {
+    /// The partitions that it holds, and the resets of offsets before each was assigned.
+    fn held(&self, schedule: &Schedule) -> Vec<(Arc<PartitionHandle>, u64)> {
         let world = lock(&schedule.world);
         let holds = |worker: &&Worker| {
             let client = world.clients[self.id].as_ref();
@@ -188,9 +191,9 @@ impl Process {
         let latest: BTreeMap<i32, _> = workers
             .iter()
             .filter(holds)
-            .map(|worker| (worker.handle.partition(), Arc::clone(&worker.handle)))
+            .map(|worker| (worker.handle.partition(), (Arc::clone(&worker.handle), worker.resets)))
             .collect();
-        (latest.into_values().collect(), world.resets)
+        latest.into_values().collect()
     }
 
     /// Starts the workers of newly assigned partitions.
@@ -218,7 +221,8 @@ impl Process {
             let work = (self.reader.fork(), self.options.clone());
             let opened = stores.open(&handle);
             let future = Box::pin(run_worker(opened, assigned, work, Arc::clone(&self.budget)));
-            self.workers.borrow_mut().push(Worker { handle, future });
+            let resets = lock(&schedule.world).resets;
+            self.workers.borrow_mut().push(Worker { handle, resets, future });
         }
     }
 
@@ -278,8 +282,7 @@ impl Process {
         match result {
             Ok(DrainResult::All) => {
                 world.see("clean hand-overs");
-                let Some((held, resets)) = &polling.closing else { return };
-                for handle in held {
+                for (handle, resets) in polling.closing.iter().flatten() {
                     let lane = world.lanes.iter().position(|of| of.partition == handle.partition());
                     let committed = world.committed(lane.expect("there is such a partition"));
                     let is_committed = committed >= handle.acknowledged().get();
