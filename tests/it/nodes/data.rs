@@ -88,6 +88,12 @@ impl Deletion {
         at <= self.at && self.slices.iter().all(|slice| slice.contains(key))
     }
 
+    /// Whether it deletes whatever the other one does. Without this, each repair of a part of a
+    /// partition would double the deletions of a replica.
+    fn includes(&self, other: &Self) -> bool {
+        other.at <= self.at && self.slices.iter().all(|slice| other.slices.contains(slice))
+    }
+
     fn is_of_partition(&self) -> bool {
         self.slices.iter().all(Slice::is_everything)
     }
@@ -170,9 +176,10 @@ impl Partition {
     }
 
     fn delete(&mut self, deletion: &Deletion) {
-        if self.deletions.contains(deletion) {
+        if self.deletions.iter().any(|kept| kept.includes(deletion)) {
             return;
         }
+        self.deletions.retain(|kept| !deletion.includes(kept));
         self.deletions.push(deletion.clone());
         if deletion.is_of_partition() {
             self.statics.retain(|_, cell| cell.at > deletion.at);

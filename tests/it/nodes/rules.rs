@@ -8,7 +8,7 @@ use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::store::scylla::cql::{Cql, Mode};
 use tstar::internals::store::{Forget, PositionStore, TripStore};
 
-use super::data::{Mutation, Replica};
+use super::data::{Change, Component, Deletion, Mutation, Partition, Replica, Slice};
 use super::statement::bind;
 use super::{Connection, Nodes, PAIRS};
 use crate::support::{Dice, block_on};
@@ -273,6 +273,27 @@ fn a_quorum_sees_what_a_quorum_has_and_a_repair_sends_what_was_read() {
         [(5, None)],
         "the row without the columns that were not read"
     );
+}
+
+#[test]
+fn repairs_after_many_reads_of_a_partition_keep_few_deletions() {
+    let number = Component::Number;
+    let upto = |end| Slice { upto: Some((number(end), false)), ..Slice::default() };
+    let mut replicas = <[Partition; 3]>::default();
+    for (replica, at) in replicas.iter_mut().zip(1..) {
+        replica.apply(&Change::Deletion(Deletion { slices: vec![upto(100)], at }));
+    }
+    for end in 0..100 {
+        for [one, other] in PAIRS {
+            let read = replicas[one].merged(&replicas[other]);
+            for change in read.repair(&upto(end), &[]) {
+                replicas[one].apply(&change);
+                replicas[other].apply(&change);
+            }
+        }
+    }
+    let counts = replicas.map(|replica| replica.deletions.len());
+    assert_eq!(counts, [101, 101, 1], "its own, and a part of a later one for each read");
 }
 
 /// A forget was being written when a keyspace was lost, and its snapshot has it on one node. Later
