@@ -23,8 +23,8 @@ pub(super) struct Start {
     pub(super) is_chosen: bool,
 }
 
-/// Finds the start offset of each newly assigned partition. Requests that fail are repeated until
-/// the member is to stop.
+/// Finds where each newly assigned partition starts. A request that fails is repeated, unless the
+/// member is to stop.
 pub(super) fn resolve(
     client: &impl GroupClient,
     config: &ConsumerConfig,
