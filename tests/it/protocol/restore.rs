@@ -87,7 +87,7 @@ impl Schedule {
 
     /// All processes end, and the nodes have what the backup has: of each partition and replica
     /// what it was at one moment or another since the positions were copied. If trips were erased
-    /// since, nothing was lost after all.
+    /// since, that is refused, and the nodes have what they had.
     fn restore(&self, backup: &Backup) {
         let first_of = |world: &World| {
             let lanes = world.lanes.iter();
