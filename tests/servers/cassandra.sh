@@ -37,6 +37,8 @@ saved_caches_directory: $dir/saved_caches
 hints_directory: $dir/hints
 cdc_raw_directory: $dir/cdc
 commitlog_sync: batch
+# Or each keyspace that is dropped is flushed and linked first.
+auto_snapshot: false
 authenticator: $authenticator
 authorizer: $authorizer
 disk_failure_policy: stop
