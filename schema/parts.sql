@@ -14,7 +14,7 @@ CREATE TABLE parts (
   head         BLOB    NOT NULL,  -- BLAKE3 of the first 4096 bytes, or of upto_bytes if that is less
   hash         BLOB    NOT NULL,  -- BLAKE3 of the content up to upto_bytes
   is_csv       INTEGER NOT NULL,  -- 0: NDJSON, 1: CSV, 2: JSON, 3: GPX, 4: NMEA, 5: recorder
-  by_end       INTEGER NOT NULL,  -- 1: if the file has grown, its last record was incomplete
+  by_end       INTEGER NOT NULL,  -- 1: if the file has grown, its last record was incomplete; 2: damaged data ended it
   finished     INTEGER NOT NULL,  -- 1: the content ended there
   log_time     INTEGER NOT NULL,  -- log timestamp of its records, ms since 1970
   import       INTEGER NOT NULL,  -- imports.id of the run that read it

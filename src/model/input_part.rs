@@ -30,6 +30,8 @@ pub struct Part {
     /// Whether the last record was ended by the end of the content, such as a last line without a
     /// line break. If the input has grown since, that record was incomplete.
     pub by_end: bool,
+    /// Whether damaged data ended the content, such as a truncated gzip file.
+    pub damaged: bool,
     /// Whether the content ended here.
     pub finished: bool,
     /// Log timestamp used for its records, ms since 1970.

@@ -96,6 +96,7 @@ impl SentPart {
                 (None, false) => InputFormat::Ndjson,
             },
             by_end: self.by_end,
+            damaged: false,
             finished: self.finished,
             log_time_ms: self.log_time_ms,
         };

@@ -234,9 +234,30 @@ async fn in_order(
         }
     }
     ordered.sort();
-    // A second copy of a file has no records of its own.
-    ordered.dedup_by_key(|(offset, _)| *offset);
-    Ok(ordered)
+    let mut distinct: Vec<(Offset, PathBuf)> = Vec::with_capacity(ordered.len());
+    for (first, file) in ordered {
+        match distinct.last_mut() {
+            // A second copy of a file has no records of its own, nor has a copy from before it
+            // grew.
+            Some((same, kept)) if *same == first => {
+                if last_offset(&file, options).await? > last_offset(kept, options).await? {
+                    *kept = file;
+                }
+            }
+            _ => distinct.push((first, file)),
+        }
+    }
+    Ok(distinct)
+}
+
+/// Offset of the last sample of a file.
+async fn last_offset(file: &Path, options: &Options) -> Result<Option<Offset>, ReferenceError> {
+    let mut source = FileSource::open(&[file.to_owned()], options.clone())?;
+    let mut last = None;
+    while let Some(batch) = source.next().await? {
+        last = last.max(batch.entries.last().map(|entry| entry.offset));
+    }
+    Ok(last)
 }
 
 /// Offset of the first record of a batch. A record without samples has no entry.

@@ -29,6 +29,7 @@ fn part(first_offset: i64, upto_bytes: u64) -> Part {
         hash: [0; 32],
         format: InputFormat::Ndjson,
         by_end: false,
+        damaged: false,
         finished: false,
         log_time_ms: LogTime(EVENING.ms()),
     }

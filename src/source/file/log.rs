@@ -22,9 +22,9 @@ impl Log<'_> {
     /// redelivered one, returns the position at which its part ends.
     pub(super) fn move_to(&mut self, bytes: u64) -> Option<u64> {
         let mut after = None;
-        // A part without bytes is the record of a truncated input; it is not over at its own
-        // position.
-        let is_over = |part: &&Part| bytes >= part.upto_bytes && bytes > part.from_bytes;
+        // A part whose last record the end of the content ended is not over there: that record may
+        // have no bytes.
+        let is_over = |part: &&Part| bytes >= part.upto_bytes && !part.by_end;
         while let Some(part) = self.known.front().filter(is_over) {
             after = Some(part.upto_bytes);
             self.in_part = 0;

@@ -8,6 +8,7 @@ mod input;
 mod log;
 mod points;
 mod reader;
+mod redeliver;
 mod resume;
 mod scanner;
 mod splitter;

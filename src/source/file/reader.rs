@@ -26,7 +26,7 @@ use crate::source::{
 pub(super) type BatchResult = Result<Batch, SourceError>;
 
 /// Why reading ends before the end of the inputs.
-enum Stop {
+pub(super) enum Stop {
     /// The receiver was dropped.
     Closed,
     Failed(SourceError),
@@ -76,18 +76,18 @@ fn read_input(
 
 /// State of the input that is being read.
 pub(super) struct Reading<'a> {
-    input: &'a Input,
+    pub(super) input: &'a Input,
     pub(super) options: &'a Options,
     pub(super) records: Records,
     progress: Arc<Progress>,
     /// The columns of a table, once its header was read.
     columns: Option<Columns>,
     template: JsonTemplate,
-    out: Output<'a>,
+    pub(super) out: Output<'a>,
     /// Whether the input is a stream without a length, such as stdin or a FIFO: batches are sent
     /// before each read, which may block.
     pub(super) is_stream: bool,
-    format: InputFormat,
+    pub(super) format: InputFormat,
     /// Whether the input is text.
     pub(super) is_text: bool,
     /// The part that is being read; `None` for redelivered records and for streams.
@@ -96,8 +96,12 @@ pub(super) struct Reading<'a> {
     resumed_after: Option<Part>,
     /// Whether the part's last record was ended by the end of the content, not by a line end.
     by_end: bool,
+    /// Whether damaged data ended the content.
+    damaged: bool,
     /// Parts that were sent.
     sent_parts: Vec<Part>,
+    /// Parts to redeliver as the content ended then, once their first byte is reached.
+    pub(super) outgrown: VecDeque<Part>,
 }
 
 impl<'a> Reading<'a> {
@@ -128,7 +132,9 @@ impl<'a> Reading<'a> {
             part: None,
             resumed_after: None,
             by_end: false,
+            damaged: false,
             sent_parts: Vec::new(),
+            outgrown: VecDeque::new(),
         })
     }
 
@@ -143,10 +149,17 @@ impl<'a> Reading<'a> {
         self.set_ends();
         let known = find_known_prefix(self.input, stored, self.format);
         match known.map_err(|error| Stop::Failed(self.input.read_error(error)))? {
-            Some(known) if known.again => self.out.log.known = known.into_parts().into(),
-            Some(known) => self.resume(known.last())?,
+            Some(known) => match known.end {
+                Some(end) => self.redeliver(known, end)?,
+                None => self.resume(known.last())?,
+            },
             None => self.begin_part(0),
         }
+        self.read_records()
+    }
+
+    /// Reads the records from here on.
+    pub(super) fn read_records(&mut self) -> Result<(), Stop> {
         loop {
             while let Some(record) = self.next_record()? {
                 self.push_record(record)?;
@@ -169,23 +182,37 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The next record. Also moves the position in the log to it.
+    /// The next record, which may be blank.
     fn next_record(&mut self) -> Result<Option<RawRecord>, Stop> {
-        if self.records.ended() && self.records.has_rest() {
+        self.redeliver_outgrown()?;
+        let records = &self.records;
+        if records.ended() && records.has_rest() {
+            let is_line = records.oversize.is_none() && !self.by_end;
+            if is_line && self.is_blank(records.ahead()) {
+                // Not read: more of its line may follow.
+                return Ok(None);
+            }
             self.end_whole_records()?;
         }
-        let record = self.records.next_record();
-        if let Some(record) = &record {
-            let known = self.out.log.move_to(record.position);
-            if let Some(after) = known.or(self.resumed_after.take().map(|last| last.upto_bytes)) {
-                // The first record after the known parts.
-                self.begin_part(after);
-            }
-        }
-        Ok(record)
+        Ok(self.records.next_record())
     }
 
-    fn set_ends(&mut self) {
+    /// Whether a line contains no record.
+    fn is_blank(&self, line: &[u8]) -> bool {
+        let has_lines = !matches!(self.format, InputFormat::Json | InputFormat::Gpx);
+        self.is_text && has_lines && is_blank(line, self.format)
+    }
+
+    /// Moves the position in the log to a record.
+    fn move_to(&mut self, position: u64) {
+        let known = self.out.log.move_to(position);
+        if let Some(after) = known.or(self.resumed_after.take().map(|last| last.upto_bytes)) {
+            // The first record after the known parts.
+            self.begin_part(after);
+        }
+    }
+
+    pub(super) fn set_ends(&mut self) {
         if !self.is_text {
             self.records.set_ends(Ends::File);
             return;
@@ -206,6 +233,17 @@ impl<'a> Reading<'a> {
 
     /// Resumes after the last known part.
     fn resume(&mut self, last: &Part) -> Result<(), Stop> {
+        self.skip_past(last)?;
+        self.out.log.log_time_ms = clock_after(self.input, last, self.options.log_time_ms);
+        self.out.batch.lines_known = last.line.saturating_sub(1);
+        // If no record follows, the part may still become finished.
+        (self.part, self.by_end) = (Some(last.clone()), last.by_end);
+        self.resumed_after = Some(last.clone());
+        Ok(())
+    }
+
+    /// Skips the content up to the end of a known part.
+    pub(super) fn skip_past(&mut self, last: &Part) -> Result<(), Stop> {
         if self.format == InputFormat::Csv {
             self.read_header()?;
         }
@@ -216,16 +254,11 @@ impl<'a> Reading<'a> {
             let problem = "it changed while it was being read; run the command again".into();
             return Err(Stop::Failed(self.input.form_error(problem)));
         }
-        self.out.log.log_time_ms = clock_after(self.input, last, self.options.log_time_ms);
-        self.out.batch.lines_known = last.line.saturating_sub(1);
-        // If no record follows, the part may still become finished.
-        (self.part, self.by_end) = (Some(last.clone()), last.by_end);
-        self.resumed_after = Some(last.clone());
         Ok(())
     }
 
     /// Reads the header of a table.
-    fn read_header(&mut self) -> Result<(), Stop> {
+    pub(super) fn read_header(&mut self) -> Result<(), Stop> {
         while self.columns.is_none() && !self.records.ended() {
             match self.records.next_record() {
                 Some(record) => self.set_header(&record)?,
@@ -255,6 +288,7 @@ impl<'a> Reading<'a> {
             hash: [0; 32],
             format: self.format,
             by_end: self.by_end,
+            damaged: false,
             finished: false,
             log_time_ms: self.out.log.log_time_ms,
         });
@@ -268,15 +302,15 @@ impl<'a> Reading<'a> {
         }
         self.send_batch(false)?;
         self.by_end = true;
-        // Parts are contiguous, so a part without a record is replaced by this one.
-        let unused = self.part.as_ref().filter(|part| part.upto_bytes == part.from_bytes);
-        self.begin_part(unused.map_or(self.records.content_position(), |part| part.from_bytes));
+        // Parts are contiguous: it begins where the part before was sent last, or began if that has
+        // no record.
+        self.begin_part(self.part.as_ref().map_or(0, |part| part.upto_bytes));
         Ok(())
     }
 
     /// Sends the batch with the current state of the part. A part without a record is not sent:
     /// parts are stored by their first offset, which would be that of the next part.
-    fn send_batch(&mut self, finished: bool) -> Result<(), Stop> {
+    pub(super) fn send_batch(&mut self, finished: bool) -> Result<(), Stop> {
         if let Some(part) = &mut self.part
             && (finished || !self.out.batch.entries.is_empty())
             && *self.out.log.next > part.first_offset
@@ -285,7 +319,7 @@ impl<'a> Reading<'a> {
         {
             (part.upto_bytes, part.line) = (checkpoint.bytes, checkpoint.line);
             (part.head, part.hash) = (checkpoint.head, checkpoint.hash);
-            (part.by_end, part.finished) = (self.by_end, finished);
+            (part.by_end, part.damaged, part.finished) = (self.by_end, self.damaged, finished);
             self.sent_parts.retain(|sent| sent.key() != part.key());
             self.sent_parts.push(part.clone());
             self.out.batch.part = Some(part.clone());
@@ -299,12 +333,14 @@ impl<'a> Reading<'a> {
             return self.set_header(&raw);
         }
         let line = raw.line;
+        let whole = if let Bytes::Whole(range) = &raw.bytes { Some(range.clone()) } else { None };
+        if whole.is_some_and(|range| self.is_blank(self.records.bytes(range))) {
+            return Ok(()); // A file that grew by blank lines alone has no new part.
+        }
+        self.move_to(raw.position);
         match raw.bytes {
             Bytes::Whole(range) => {
                 let (record, decoder) = (self.records.bytes(range), &self.options.decoder);
-                if self.is_text && is_blank(record, format) {
-                    return Ok(());
-                }
                 let record =
                     if format == InputFormat::Rec { recorder_body(record) } else { record };
                 let position = self.out.log.next_record(line);
@@ -367,6 +403,7 @@ impl<'a> Reading<'a> {
         if self.progress.has_failed() {
             return Err(Stop::Failed(self.input.read_error(error)));
         }
+        self.damaged = true;
         let message = format!(
             "{} cannot be decompressed from here on ({}); the content before was read; get the file \
              again",
@@ -414,12 +451,12 @@ fn cut_large(batch: &mut Batch, from: usize, sizes: &Sizes) {
 }
 
 /// Collects entries into batches and sends them.
-struct Output<'a> {
-    sender: &'a Sender<BatchResult>,
+pub(super) struct Output<'a> {
+    pub(super) sender: &'a Sender<BatchResult>,
     origin: Arc<str>,
     batch: Batch,
-    log: Log<'a>,
-    sizes: Sizes,
+    pub(super) log: Log<'a>,
+    pub(super) sizes: Sizes,
 }
 
 impl Output<'_> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::UNIX_EPOCH;
 
+use super::detect::is_blank;
 use super::input::{Input, Opened};
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::{HEAD_BYTES, Part, StoredPart};
@@ -16,9 +17,23 @@ const CHUNK: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct KnownPrefix {
     parts: Vec<Part>,
-    /// Whether a completed import has read the whole input. It is then redelivered with the
-    /// original offsets, so that all records are duplicates.
-    pub(super) again: bool,
+    /// Position at which the content ends, if a completed import has read it to there. It is then
+    /// redelivered with the original offsets, so that all records are duplicates.
+    pub(super) end: Option<u64>,
+    /// Parts whose last record was ended by the end of the content, which has grown since: a part
+    /// of the prefix has read the same bytes again. In log order; empty unless `end` is known.
+    outgrown: Vec<Part>,
+}
+
+/// A stretch of an input to redeliver.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    /// The part at whose end it begins; `None` for the start of the input.
+    pub(super) after: Option<Part>,
+    /// The parts in it.
+    pub(super) parts: Vec<Part>,
+    /// Content position at which the input ended when it was read; `None` if it still does.
+    pub(super) end: Option<u64>,
 }
 
 impl KnownPrefix {
@@ -27,9 +42,51 @@ impl KnownPrefix {
         self.parts.last().expect("never empty")
     }
 
-    /// The parts, in their order.
-    pub(super) fn into_parts(self) -> Vec<Part> {
-        self.parts
+    /// Adds those of the found parts whose bytes a part of the prefix has read again later.
+    fn with_outgrown(mut self, found: &[&StoredPart]) -> Self {
+        if self.end.is_some() {
+            let begun = self.parts.iter().map(|part| (part.from_bytes, part.first_offset));
+            let begun: HashMap<_, _> = begun.collect();
+            let is_outgrown = |part: &&Part| {
+                let later = begun.get(&part.from_bytes).copied();
+                part.finished && !part.damaged && later > Some(part.first_offset)
+            };
+            let outgrown = found.iter().map(|found| &found.part).filter(is_outgrown);
+            self.outgrown = outgrown.cloned().collect();
+            self.outgrown.sort_by_key(|part| (part.from_bytes, part.first_offset));
+        }
+        self
+    }
+
+    /// Number of outgrown parts.
+    pub(super) fn growths(&self) -> usize {
+        self.outgrown.len()
+    }
+
+    /// The parts of the prefix, and the outgrown ones, both in log order.
+    pub(super) fn into_parts(self) -> (Vec<Part>, Vec<Part>) {
+        (self.parts, self.outgrown)
+    }
+
+    /// All parts in log order, by stretches of the input. The bytes of an outgrown part are in two
+    /// of them: as the content ended then, and as it continues now.
+    pub(super) fn into_stretches(self) -> Vec<Stretch> {
+        let mut parts = self.parts.into_iter().peekable();
+        let (mut after, mut stretches) = (None, Vec::new());
+        for outgrown in self.outgrown {
+            let mut read = Vec::new();
+            let mut begins_at = after.clone();
+            while let Some(part) = parts.next_if(|part| part.upto_bytes <= outgrown.from_bytes) {
+                begins_at = Some(part.clone());
+                read.push(part);
+            }
+            let end = Some(outgrown.upto_bytes);
+            read.push(outgrown);
+            stretches.push(Stretch { after, parts: read, end });
+            after = begins_at;
+        }
+        stretches.push(Stretch { after, parts: parts.collect(), end: None });
+        stretches
     }
 }
 
@@ -46,7 +103,7 @@ pub(super) fn find_known_prefix(
     if stored.is_empty() || input.bytes().is_none() {
         return Ok(None);
     }
-    let mut content = Content { opened: input.open()?, ended: false };
+    let mut content = Content::new(input.open()?, format);
     let mut head = vec![0; HEAD_BYTES];
     let length = content.fill(&mut head)?;
     head.truncate(length);
@@ -83,13 +140,20 @@ pub(super) fn find_known_prefix(
             found.push(candidate);
         }
     }
-    let end = content.is_at_end()?.then_some(done);
-    found.retain(|found| !found.part.by_end || end == Some(found.part.upto_bytes));
-    Ok(longest_chain(&found, end))
+    let end = content.find_end()?;
+    let (found, outgrown): (Vec<&StoredPart>, Vec<&StoredPart>) =
+        found.iter().partition(|found| !found.part.by_end || end == Some(found.part.upto_bytes));
+    let Some(parts) = longest_chain(&found) else { return Ok(None) };
+    let last = parts.last().expect("never empty");
+    // The beginning of a line that is blank so far is in no part.
+    let is_whole = |end| end == last.upto_bytes || content.text_end <= last.upto_bytes;
+    let import_finished = found.iter().any(|it| it.part == *last && it.import_finished);
+    let end = end.filter(|end| last.finished && import_finished && is_whole(*end));
+    Ok(Some(KnownPrefix { parts, end, outgrown: Vec::new() }.with_outgrown(&outgrown)))
 }
 
 /// The longest of the found parts, with the parts before it.
-fn longest_chain(found: &[&StoredPart], end: Option<u64>) -> Option<KnownPrefix> {
+fn longest_chain(found: &[&StoredPart]) -> Option<Vec<Part>> {
     // Of two parts that end at the same byte, prefer a finished one.
     let last = found.iter().max_by_key(|found| (found.part.upto_bytes, found.part.finished))?;
     let mut parts = vec![last.part.clone()];
@@ -101,23 +165,36 @@ fn longest_chain(found: &[&StoredPart], end: Option<u64>) -> Option<KnownPrefix>
         from = before.part.from_bytes;
     }
     parts.reverse();
-    let whole = last.part.finished && end == Some(last.part.upto_bytes);
-    Some(KnownPrefix { parts, again: whole && last.import_finished })
+    Some(parts)
 }
 
 /// The decompressed bytes of an input.
 struct Content {
     opened: Opened,
+    format: InputFormat,
     ended: bool,
+    /// Number of bytes read.
+    position: u64,
+    /// Position after the last byte that is not blank.
+    text_end: u64,
 }
 
 impl Content {
+    fn new(opened: Opened, format: InputFormat) -> Self {
+        Self { opened, format, ended: false, position: 0, text_end: 0 }
+    }
+
     /// Fills a buffer, up to the end of the content.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() && !self.ended {
             match self.opened.bytes.read(&mut buffer[filled..]) {
                 Ok(read) => {
+                    let is_text = |byte| !is_blank(std::slice::from_ref(byte), self.format);
+                    if let Some(last) = buffer[filled..filled + read].iter().rposition(is_text) {
+                        self.text_end = self.position + last as u64 + 1;
+                    }
+                    self.position += read as u64;
                     filled += read;
                     self.ended = read == 0;
                 }
@@ -142,9 +219,14 @@ impl Content {
         Ok(done)
     }
 
-    fn is_at_end(&mut self) -> io::Result<bool> {
-        // Reading a byte here is safe: nothing is hashed after it.
-        Ok(self.ended || self.fill(&mut [0])? == 0)
+    /// The position at which the content ends, if the rest of it is blank. Nothing can be hashed
+    /// after that.
+    fn find_end(&mut self) -> io::Result<Option<u64>> {
+        let (reached, mut buffer) = (self.position, [0; CHUNK]);
+        while !self.ended && self.text_end <= reached {
+            self.fill(&mut buffer)?;
+        }
+        Ok(self.ended.then_some(self.position).filter(|_| self.text_end <= reached))
     }
 }
 

@@ -69,7 +69,7 @@ fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
         part.head,
         part.hash,
         part.format.code(),
-        part.by_end,
+        u8::from(part.by_end) + u8::from(part.by_end && part.damaged),
         part.finished,
         part.log_time_ms,
     ])?;
@@ -87,6 +87,7 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<StoredPart> {
         hash: row.get("hash")?,
         format: read_format(row.get("is_csv")?)?,
         by_end: row.get("by_end")?,
+        damaged: row.get::<_, u8>("by_end")? == 2,
         finished: row.get("finished")?,
         log_time_ms: row.get("log_time")?,
     };

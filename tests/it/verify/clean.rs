@@ -13,7 +13,7 @@ use tstar::internals::store::{DeviceScope, Forget, TripRow, TripStore};
 use tstar::internals::timeline::DAY_MS;
 
 use super::{FIRST_DAY, ImportedStore, below, compare_all, lines, signed};
-use crate::cli::{Folder, number};
+use crate::cli::{Folder, minutes, number};
 use crate::faults::Running;
 use crate::support::block_on;
 
@@ -156,6 +156,49 @@ fn a_record_may_be_an_empty_array() {
         let words = format!("verify {missing} --store sqlite:t.db");
         folder.run(&words).ends(65).says(&["name every file that was imported"]);
     }
+}
+
+#[test]
+fn a_file_that_grew_within_its_last_line_is_still_the_log() {
+    let row = |minute: u32| format!("truck-17,2024-05-01T08:{minute:02}:00Z,52.{minute},13.25\n");
+    let head = "device_id,time,lat,lon\n".to_owned();
+    let (first, second) = (head + &row(0) + &row(1), row(2) + &row(3));
+    let whole = first.clone() + &second;
+    // Without its line end; within the last number, where a sample of another place was read; and
+    // where no sample was.
+    let end = first.len();
+    for cut in [whole.len() - 1, end - 1, end - 2, end - 3, end - 12, end - 30] {
+        let folder = Folder::with("log", &whole[..cut]);
+        folder.ingest("log");
+        folder.write("log", &whole);
+        folder.ingest("log");
+        folder.run("verify log").ends(0);
+        // A new store reads the line as it is now.
+        let rebuilt = folder.run("rebuild log --into sqlite:new.db --json").ends(0).json();
+        assert_eq!((number(&rebuilt["records"]), number(&rebuilt["ids_kept"])), (4, 1));
+        let trips = folder.trips("trips.db");
+        let id = trips[0]["id"].as_str().unwrap();
+        let explained = folder.run(&format!("explain {id} log --json")).ends(0).json();
+        let records = explained["log"]["records"].as_array().unwrap();
+        let is_sample = cut > end - 12;
+        assert_eq!(records.len(), if is_sample { 5 } else { 4 }, "{explained}");
+        // The file is known as a whole.
+        assert_eq!(folder.ingest("log")["applied"], 0);
+        folder.run("verify log").ends(0);
+    }
+}
+
+#[test]
+fn files_of_which_one_begins_as_the_other_are_one_log() {
+    let lines = minutes("truck-17", &[0, 1, 2]);
+    let folder = Folder::with("day1", lines.trim_end());
+    folder.ingest("day1");
+    folder.write("day2", &lines);
+    folder.write("day3", lines + &minutes("truck-17", &[3]));
+    folder.ingest("day2");
+    folder.ingest("day3");
+    folder.run("verify day1 day2 day3").ends(0);
+    folder.run("verify day3").ends(0);
 }
 
 #[test]
