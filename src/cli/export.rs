@@ -8,9 +8,10 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 
-use super::flags::{Context, PathFlag, ServerFlags, TagFlag, parse_range};
+use super::flags::{Context, PathFlag, ServerFlags, TagFlag};
 use super::print::Printer;
 use super::progress::style;
+use super::times::parse_range;
 use super::{exit, open, stop};
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;

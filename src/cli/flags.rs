@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum}
 use super::exit;
 use crate::model::control::ControlKeys;
 use crate::model::tag::TagFilter;
-use crate::model::time::{parse_duration, parse_time};
+use crate::model::time::parse_duration;
 use crate::ops::dlq::DecodeOverrides;
 use crate::ops::{InvalidRequest, PreconditionFailed};
 use crate::settings::{
@@ -164,21 +164,6 @@ impl Context {
         let text = self.secret_text("cql_password_file", file)?;
         Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
     }
-}
-
-/// Parses a range of times, ms since 1970, of the flags `--from` and `--to`.
-///
-/// # Errors
-/// One is not a time, or they are in the wrong order.
-pub fn parse_range(
-    from: Option<&str>,
-    to: Option<&str>,
-) -> anyhow::Result<(Option<i64>, Option<i64>)> {
-    let (from_ms, to_ms) = (from.map(parse_time).transpose()?, to.map(parse_time).transpose()?);
-    if from_ms.zip(to_ms).is_some_and(|(from, to)| to < from) {
-        return Err(InvalidRequest("--from is later than --to; swap them".into()).into());
-    }
-    Ok((from_ms, to_ms))
 }
 
 /// Declares the flags of groups of settings, in the order of the help. The settings parse the

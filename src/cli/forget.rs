@@ -8,11 +8,12 @@ use indicatif::ProgressBar;
 
 use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
 use super::print::Printer;
+use super::times::parse_flag_time;
 use super::{confirm, exit, open};
 use crate::identity::DeviceId;
 use crate::model::control::ControlKey;
 use crate::model::scalar::DeviceTime;
-use crate::model::time::{format_time, parse_duration, parse_time};
+use crate::model::time::{format_time, parse_duration};
 use crate::ops::InvalidRequest;
 use crate::ops::forget::{
     self, AuditLine, ForgetEvent, ForgetPlan, ForgetRequest, SendFailed, TopicForget,
@@ -143,10 +144,12 @@ fn request(
     context: &Context,
 ) -> anyhow::Result<ForgetRequest> {
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let before = args.before.as_deref().or(args.all_before.as_deref());
+    let before = args.before.as_deref().map(|text| ("--before", text));
+    let before = before.or(args.all_before.as_deref().map(|text| ("--all-before", text)));
+    let before_ms = before.map(|(flag, text)| parse_flag_time(flag, text)).transpose()?;
     Ok(ForgetRequest {
         device,
-        before_ms: DeviceTime(before.map_or(Ok(context.now_ms), parse_time)?),
+        before_ms: DeviceTime(before_ms.unwrap_or(context.now_ms)),
         store: settings.store.clone(),
         url: StoreUrl::parse(&settings.store)?,
         keep_changes: settings.keep_changes,

@@ -5,6 +5,7 @@ use clap::Args;
 use super::flags::{Context, Format, OutputFlags, PathFlag, ReaderFlags, ServerFlags};
 use super::open;
 use super::print::Printer;
+use super::times::SECONDS_SINCE_2001;
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
@@ -126,9 +127,7 @@ pub async fn lookup(
 
 /// Adds a hint to the error of a lookup without a result if its time looks like seconds.
 fn with_unit_hint(error: anyhow::Error, time: &str) -> anyhow::Error {
-    // Ten digits: seconds since 2001, but ms of the first months of 1970.
-    let looks_like_seconds = |number: &i64| (1_000_000_000..10_000_000_000).contains(number);
-    let seconds = time.parse().ok().filter(looks_like_seconds);
+    let seconds = time.parse().ok().filter(|number| SECONDS_SINCE_2001.contains(number));
     match (error.downcast::<NoResult>(), seconds) {
         (Ok(NoResult(message)), Some(seconds)) => {
             let ms = seconds * 1000;

@@ -33,6 +33,7 @@ mod simulate;
 mod stop;
 mod table;
 mod tag;
+mod times;
 mod trips;
 mod verify;
 

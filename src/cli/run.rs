@@ -9,6 +9,7 @@ use super::print::Printer;
 use super::progress::notify;
 use super::report::RunSummary;
 use super::serve::Reading;
+use super::times::check_unit;
 use super::{exit, open, serve, stop};
 use crate::http::Readiness;
 use crate::kafka::client::Brokers;
@@ -61,11 +62,15 @@ pub fn parse_from(text: &str) -> Result<StartFrom, InvalidRequest> {
     match text {
         "earliest" => Ok(StartFrom::Earliest),
         "latest" => Ok(StartFrom::Latest),
-        time => parse_time(time).map(StartFrom::Time).map_err(|error| {
-            InvalidRequest(format!(
-                "--from {time}: neither `earliest`, nor `latest`, nor a time: {error}"
-            ))
-        }),
+        time => {
+            let time_ms = parse_time(time).map_err(|error| {
+                InvalidRequest(format!(
+                    "--from {time}: neither `earliest`, nor `latest`, nor a time: {error}"
+                ))
+            })?;
+            check_unit("--from", time)?;
+            Ok(StartFrom::Time(time_ms))
+        }
     }
 }
 

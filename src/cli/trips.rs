@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
-use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, TagFlag, parse_range};
+use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, TagFlag};
 use super::open;
 use super::print::Printer;
+use super::times::parse_range;
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_day;

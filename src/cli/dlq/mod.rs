@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags, parse_range};
+use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags};
 use super::print::Printer;
+use super::times::parse_range;
 use super::{confirm, exit, open};
 use crate::model::scalar::LogTime;
 use crate::ops::dlq::{

@@ -13,6 +13,7 @@ use clap::Args;
 
 use crate::cli::flags::{Context, LogFlags, WorkspaceFlags};
 use crate::cli::print::Printer;
+use crate::cli::times::check_unit;
 use crate::cli::{exit, open, progress, stop};
 
 pub const EXAMPLES: &str = "\
@@ -59,9 +60,9 @@ fn parse_start(text: &str) -> Result<ReplayStart, InvalidRequest> {
         let offset = offset.parse().ok().filter(|offset| *offset >= 0);
         return offset.map(ReplayStart::Offset).ok_or_else(|| invalid("N is not a valid offset"));
     }
-    parse_time(text)
-        .map(|ms| ReplayStart::Log(StartFrom::Time(ms)))
-        .map_err(|error| invalid(&error.to_string()))
+    let time_ms = parse_time(text).map_err(|error| invalid(&error.to_string()))?;
+    check_unit("--from", text)?;
+    Ok(ReplayStart::Log(StartFrom::Time(time_ms)))
 }
 
 /// Replays the topic.

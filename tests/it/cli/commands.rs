@@ -175,6 +175,30 @@ fn devices_and_export_sort_by_device_bytes() {
 }
 
 #[test]
+fn times_of_flags_are_not_seconds_or_years() {
+    let folder = store();
+    // As ms these are times of 1970, before which nothing ended.
+    for words in [
+        "trips truck-17 --from 1735776000",
+        "trips truck-17 --to 1735776000",
+        "export --from 1735776000 --to 2026-11-22T00:00:00Z",
+        "forget truck-17 --before 1735776000 --yes",
+        "forget --all-before 1735776000 --yes",
+        "dlq ls --from 1735776000",
+        "run --from 1735776000 --topic t --store scylla://127.0.0.1:9/k",
+        "replay topic --from 1735776000",
+    ] {
+        let ran = folder.run(words).ends(2).prints_nothing();
+        ran.says(&["1735776000", "for seconds, write 2025-01-02T00:00:00.000Z or 1735776000000"]);
+    }
+    let ran = folder.run("forget truck-17 --before 2026 --yes").ends(2).prints_nothing();
+    ran.says(&["--before 2026", "for the year, write 2026-01-01T00:00:00Z"]);
+    // Other numbers are ms, however small.
+    assert_eq!(ids(&folder, "trips truck-17 --from 0 --to 999999999999999").len(), 3);
+    assert_eq!(ids(&folder, "trips truck-17 --from -1 --to 2101").len(), 0);
+}
+
+#[test]
 fn tables_contain_ids_and_positions() {
     let folder = store();
     let one = folder.text("lookup truck-17 2026-11-20T21:40:00Z --format table");
