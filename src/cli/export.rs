@@ -22,7 +22,7 @@ use crate::ops::export::{ExportSpan, Selection, export};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::store::TripRow;
 use crate::store::files::NewFile;
-use crate::views::{Extras, Form, FormSpec, TripWriter, enumerated, tag_values};
+use crate::views::{Extras, Form, FormSpec, TagValues, TripWriter, enumerated, tag_values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -160,10 +160,12 @@ impl ExportArgs {
     }
 
     fn writer<W: Write>(&self, out: W, form: Form) -> anyhow::Result<TripWriter<W>> {
-        Ok(match self.points {
-            true => TripWriter::points(out, form)?,
-            false => TripWriter::new(out, form, self.path.path)?.with_stops(self.path.stop_rule()),
-        })
+        if self.points {
+            return Ok(TripWriter::points(out, form)?);
+        }
+        let writer = TripWriter::new(out, form, self.path.path)?;
+        let writer = writer.expecting(Extras::tagged(TagValues::new()));
+        Ok(writer.with_stops(self.path.stop_rule()))
     }
 }
 
@@ -202,7 +204,7 @@ impl ExportProgress {
         (row, tags): (&TripRow, &TripTags),
         writer: &mut TripWriter<W>,
     ) -> anyhow::Result<()> {
-        let extras = Extras { tags: Some(tag_values(tags)), ..Extras::default() };
+        let extras = Extras::tagged(tag_values(tags));
         writer.write(row, &extras)?;
         self.trips += 1;
         self.samples += u64::try_from(row.samples).unwrap_or_default();

@@ -8,7 +8,7 @@ use super::flags::{Format, OutputFlags, PathFlag};
 use super::table;
 use crate::ops::InvalidRequest;
 use crate::store::TripRow;
-use crate::views::{Extras, Form, TripJson, TripWriter};
+use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
 
 /// Accepts the formats of results that are not trips.
 pub fn value_format(format: Format) -> Result<Format, InvalidRequest> {
@@ -148,7 +148,8 @@ impl Printer {
             let trips = trips.collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
-        let mut writer = self.writer(form, flag)?;
+        let writer = self.writer(form, flag)?;
+        let mut writer = writer.expecting(Extras::tagged(TagValues::new()));
         for (row, extras) in rows {
             writer.write(row, extras)?;
         }

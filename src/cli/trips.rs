@@ -110,7 +110,7 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let tags = tags::of_rows(&store, &rows).await?;
     let tagged = rows.into_iter().zip(tags);
     let wanted = tagged.filter(|(_, tags)| filters.iter().all(|filter| filter.accepts(tags)));
-    let extras = |tags| Extras { tags: Some(tag_values(&tags)), ..Extras::default() };
+    let extras = |tags| Extras::tagged(tag_values(&tags));
     let rows: Vec<_> = wanted.take(limit).map(|(row, tags)| (row, extras(tags))).collect();
     printer.list(&rows, format, &args.path)
 }

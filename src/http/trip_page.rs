@@ -21,7 +21,7 @@ use crate::model::tag::TripTags;
 use crate::ops::tags::of_spans;
 use crate::store::fresh::FreshRow;
 use crate::store::{Order, TagStore as _, TripRow};
-use crate::views::{Extras, Form, TripJson, TripWriter, tag_values};
+use crate::views::{Extras, Form, TagValues, TripJson, TripWriter, tag_values};
 
 /// Rows read at once; all of their paths are in memory.
 const CHUNK: usize = 50;
@@ -193,7 +193,11 @@ impl<'a> Page<'a> {
         }
         let tags = tag_values(tags);
         self.bytes += tags.iter().map(|(key, value)| key.len() + value.len() + 8).sum::<usize>();
-        let extras = self.app.list_extras(&row, is_fresh, tags);
+        let mut extras = self.app.list_extras(&row, is_fresh, tags);
+        if self.options.form == Form::Csv {
+            // A table has the same columns in each row.
+            extras.fresh = self.app.live.is_some().then_some(is_fresh);
+        }
         self.rows.push((row, extras));
         Ok(true)
     }
@@ -210,7 +214,9 @@ impl<'a> Page<'a> {
         let links: Vec<String> = to_next.into_iter().chain(to_changes).collect();
         let (app, options, changes) = (self.app, self.options, self.changes);
         let is_long = options.reads_path();
-        let work = move || write(self.rows, &options, next, changes);
+        let fresh = app.live.is_some().then_some(false);
+        let expected = Extras { open: Some(false), fresh, ..Extras::tagged(TagValues::new()) };
+        let work = move || write((self.rows, expected), &options, next, changes);
         let response = if is_long { app.run_blocking(work).await? } else { work()? };
         let response = with_header(response, header::VARY, "accept");
         Ok(match links.is_empty() {
@@ -220,9 +226,9 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Writes the rows of a page.
+/// Writes the rows of a page, whose fields are the expected ones.
 fn write(
-    rows: Vec<(TripRow, Extras)>,
+    (rows, expected): (Vec<(TripRow, Extras)>, Extras),
     options: &ListOptions,
     next: Option<String>,
     changes: Option<FeedCursor>,
@@ -231,7 +237,7 @@ fn write(
     if !matches!(options.form, Form::Json | Form::Ndjson) {
         let mut out = Vec::new();
         let writer = TripWriter::new(&mut out, options.form, options.detail.path)?;
-        let mut writer = writer.simplified(options.detail.simplify_m);
+        let mut writer = writer.simplified(options.detail.simplify_m).expecting(expected);
         for (row, extras) in &rows {
             writer.write(row, extras)?;
         }

@@ -187,6 +187,14 @@ pub struct Extras {
     pub fresh: Option<bool>,
 }
 
+impl Extras {
+    /// The tags alone.
+    #[must_use]
+    pub fn tagged(tags: TagValues) -> Self {
+        Self { tags: Some(tags), ..Self::default() }
+    }
+}
+
 /// A trip as the answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer<'a> {

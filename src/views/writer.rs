@@ -16,6 +16,8 @@ pub struct TripWriter<W: Write> {
     tolerance_m: Option<f64>,
     /// What counts as a stop; `None`: trips are without their stops.
     stops: Option<StopRule>,
+    /// Fields of the answers that have columns without a trip, too.
+    expected: Extras,
     /// Trips written so far.
     trips: u64,
 }
@@ -46,7 +48,7 @@ impl<W: Write> TripWriter<W> {
             }
             Layout::Table => Sink::TripTable(Box::new(TripTable::new(out)?)),
         };
-        Ok(Self { sink, tolerance_m: None, stops: None, trips: 0 })
+        Ok(Self::from_sink(sink))
     }
 
     /// A writer of the samples of trips.
@@ -59,7 +61,18 @@ impl<W: Write> TripWriter<W> {
             Layout::Text(frame, text) => Sink::Points(TextOut { out, frame, written: 0 }, *text),
             Layout::Table => Sink::PointTable(Box::new(PointTable::new(out)?)),
         };
-        Ok(Self { sink, tolerance_m: None, stops: None, trips: 0 })
+        Ok(Self::from_sink(sink))
+    }
+
+    fn from_sink(sink: Sink<W>) -> Self {
+        Self { sink, tolerance_m: None, stops: None, expected: Extras::default(), trips: 0 }
+    }
+
+    /// Sets the fields that every answer will have: a table without a trip has their columns, too.
+    #[must_use]
+    pub fn expecting(mut self, extras: Extras) -> Self {
+        self.expected = extras;
+        self
     }
 
     /// Simplifies paths: omits samples within `tolerance_m`, in metres, of the line through the
@@ -123,7 +136,7 @@ impl<W: Write> TripWriter<W> {
     /// The output cannot be written.
     pub fn finish(self) -> Result<u64, ViewError> {
         match self.sink {
-            Sink::Trips(out, ..) | Sink::Points(out, _) => out.finish()?,
+            Sink::Trips(out, ..) | Sink::Points(out, _) => out.finish(&self.expected)?,
             Sink::TripTable(table) => table.finish()?,
             Sink::PointTable(table) => table.finish()?,
         }
@@ -152,9 +165,9 @@ impl<W: Write> TextOut<W> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), ViewError> {
+    fn finish(mut self, expected: &Extras) -> Result<(), ViewError> {
         if self.written == 0 {
-            self.write_start(&Extras::default())?;
+            self.write_start(expected)?;
         }
         let [without_rows, after_rows] = self.frame.ends;
         let end = if self.written == 0 { without_rows } else { after_rows };

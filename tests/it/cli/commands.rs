@@ -199,6 +199,20 @@ fn times_of_flags_are_not_seconds_or_years() {
 }
 
 #[test]
+fn csv_without_trips_has_the_columns_of_csv_with_them() {
+    let folder = store();
+    for words in ["trips truck-17", "trips --day 2026-11-20", "export"] {
+        let header = |flags: &str| {
+            let text = folder.text(&format!("{words} --format csv {flags}"));
+            text.lines().next().map(str::to_owned).unwrap()
+        };
+        let (all, none) = (header(""), header("--tag reviewed"));
+        assert!(all.ends_with(",version,tags"), "{all}");
+        assert_eq!(none, all, "{words}");
+    }
+}
+
+#[test]
 fn tables_contain_ids_and_positions() {
     let folder = store();
     let one = folder.text("lookup truck-17 2026-11-20T21:40:00Z --format table");

@@ -263,6 +263,10 @@ fn a_list_has_the_same_trips_in_every_format() {
     let [csv, ndjson, geojson, parquet] = &bodies[..] else { unreachable!() };
     let csv = std::str::from_utf8(csv).unwrap();
     assert_eq!(csv.lines().count(), trips.len() + 1);
+    let header = csv.lines().next().unwrap();
+    assert!(header.ends_with(",version,tags,open"), "{header}");
+    let none = server.get("/v1/trips.csv?day=2001-01-01").is(200).body;
+    assert_eq!(none.trim_ascii_end(), header.as_bytes(), "a list without trips");
     for (line, trip) in csv.lines().skip(1).zip(trips) {
         assert!(line.starts_with(trip["id"].as_str().unwrap()), "{line}");
     }

@@ -60,6 +60,14 @@ fn samples_are_found_before_they_are_stored(store: &str) {
     assert_eq!(faults(&document, schema, &by_id), [] as [String; 0]);
     let list = server.get("/v1/devices/truck-1/trips").is(200).json();
     assert_eq!(list["trips"], json!([found]));
+    // A table has the same columns, whatever is fresh in it.
+    let csv = |span: &str| {
+        let list = server.get(&format!("/v1/devices/truck-1/trips.csv{span}")).is(200);
+        String::from_utf8(list.body).unwrap().trim_end().to_owned()
+    };
+    let (header, row) = (csv("?from=2024-06-01T00:00:00Z"), csv(""));
+    assert!(header.ends_with(",tags,open,fresh"), "{header}");
+    assert!(row.starts_with(&format!("{header}\n{id},")) && row.ends_with(",true"), "{row}");
     let at = "2024-05-01T08:03:00Z";
     let pairs = format!("{{\"pairs\":[{{\"device\":\"truck-1\",\"at\":\"{at}\"}}]}}\n");
     let many = server.request("POST", "/v1/trips/lookup", "", pairs.as_bytes()).is(200).json();
