@@ -19,7 +19,7 @@ use crate::model::tag::TripTags;
 use crate::model::time::parse_day;
 use crate::model::visible::visible;
 use crate::ops::export::{ExportSpan, Selection, export};
-use crate::ops::{Cancel, InvalidRequest, PartialResult};
+use crate::ops::{Cancel, InvalidRequest, PartialResult, trips};
 use crate::store::TripRow;
 use crate::store::files::NewFile;
 use crate::views::{Extras, Form, FormSpec, TagValues, TripWriter, enumerated, tag_values};
@@ -102,7 +102,11 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
     let form = args.form()?;
-    let selection = args.selection()?;
+    let device = args.device.as_deref().map(DeviceId::new).transpose()?;
+    let selection = args.selection(device.clone())?;
+    if let Some(device) = &device {
+        trips::check_known(&store, device).await?;
+    }
     let Some(path) = &args.out else {
         let is_hidden = printer.is_terminal();
         let mut progress = ExportProgress::new(is_hidden, None);
@@ -142,9 +146,8 @@ impl ExportArgs {
         Ok(form)
     }
 
-    /// The trips that the flags select.
-    fn selection(&self) -> anyhow::Result<Selection> {
-        let device = self.device.as_deref().map(DeviceId::new).transpose()?;
+    /// The trips that the flags select, of one device or of all.
+    fn selection(&self, device: Option<DeviceId>) -> anyhow::Result<Selection> {
         let span = match (&self.prefix, &self.day) {
             (Some(prefix), _) => ExportSpan::Prefix(prefix),
             (None, Some(day)) => ExportSpan::Day(parse_day(day)?),

@@ -10,7 +10,7 @@ use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::parse_day;
 use crate::ops::trips::{self, DeviceTrips};
-use crate::ops::{InvalidRequest, NoResult, tags};
+use crate::ops::{InvalidRequest, tags};
 use crate::store::{AnyStore, Order, TripRow};
 use crate::timeline::DAY_MS;
 use crate::views::{Extras, PathRule, tag_values};
@@ -92,10 +92,8 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
         (Some(device), _) => {
             let device = DeviceId::new(device)?;
             let rows = args.of_device(&store, &device, read_limit).await?;
-            if rows.is_empty() && !trips::is_known(&store, &device).await? {
-                let hint = "list the devices with `tstar devices`";
-                let problem = format!("the store has no device `{device}`; {hint}");
-                return Err(NoResult(problem).into());
+            if rows.is_empty() {
+                trips::check_known(&store, &device).await?;
             }
             rows
         }

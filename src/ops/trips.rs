@@ -1,6 +1,6 @@
 //! Trips: those of a device, or of all devices on a day, by start time.
 
-use super::InvalidRequest;
+use super::{InvalidRequest, NoResult};
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::{DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
@@ -48,6 +48,18 @@ pub async fn is_known(store: &impl TripStore, device_id: &DeviceId) -> Result<bo
     let (from_ms, upto_ms) = (DeviceTime::MIN, DeviceTime::MAX);
     let trips = store.range(device_id, from_ms, upto_ms, Order::Asc, 1).await?;
     Ok(!trips.is_empty() || store.erased(device_id).await?.is_some())
+}
+
+/// Checks that a device [is known](is_known).
+///
+/// # Errors
+/// It is not, or the store cannot be read.
+pub async fn check_known(store: &impl TripStore, device_id: &DeviceId) -> anyhow::Result<()> {
+    if is_known(store, device_id).await? {
+        return Ok(());
+    }
+    let hint = "list the devices with `tstar devices`";
+    Err(NoResult(format!("the store has no device `{device_id}`; {hint}")).into())
 }
 
 /// The range of times, both ends inclusive, of a date or of an id prefix.

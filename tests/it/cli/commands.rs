@@ -213,6 +213,16 @@ fn csv_without_trips_has_the_columns_of_csv_with_them() {
 }
 
 #[test]
+fn an_export_of_a_device_that_the_store_does_not_know_fails() {
+    let folder = store();
+    let ran = folder.run("export --device truck-71 --out trips.csv").ends(1).prints_nothing();
+    ran.says(&["the store has no device `truck-71`", "tstar devices"]);
+    assert!(!folder.has("trips.csv"));
+    assert_eq!(folder.text("export --device y"), "", "its trips were erased");
+    assert_eq!(folder.text("export --device z --day 2026-11-20"), "");
+}
+
+#[test]
 fn tables_contain_ids_and_positions() {
     let folder = store();
     let one = folder.text("lookup truck-17 2026-11-20T21:40:00Z --format table");
