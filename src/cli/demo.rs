@@ -7,8 +7,9 @@ use super::print::Printer;
 use super::report::Summary;
 use super::{ingest, open, serve};
 use crate::model::time::format_time;
+use crate::ops::InvalidRequest;
 use crate::ops::demo::{FLEET, MergedTrip, write_samples};
-use crate::settings::Settings;
+use crate::settings::{Origin, Settings};
 use crate::simulate::FleetSettings;
 use crate::store::{AnyStore, EmbeddedStore};
 
@@ -26,6 +27,10 @@ const STORE: &str = "tstar-demo.db";
 /// Simulates a fleet, builds its trips and looks one up.
 pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let (settings, origins) = context.settings(&[])?;
+    if let Some(Origin::Flag { .. }) = origins.get("store") {
+        let problem = format!("demo writes to its own store, sqlite:{STORE}; leave out --store");
+        return Err(InvalidRequest(problem).into());
+    }
     let settings = Settings { store: format!("sqlite:{STORE}"), ..settings };
     EmbeddedStore::remove(Path::new(STORE))?;
     let FleetSettings { devices, samples, .. } = FLEET;

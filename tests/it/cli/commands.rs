@@ -223,6 +223,14 @@ fn an_export_of_a_device_that_the_store_does_not_know_fails() {
 }
 
 #[test]
+fn the_demo_has_its_own_store() {
+    let folder = Folder::new();
+    let ran = folder.run("demo --store sqlite:mine.db").ends(2).prints_nothing();
+    ran.says(&["sqlite:tstar-demo.db", "leave out --store"]);
+    assert!(!folder.has("tstar-demo.db"));
+}
+
+#[test]
 fn tables_contain_ids_and_positions() {
     let folder = store();
     let one = folder.text("lookup truck-17 2026-11-20T21:40:00Z --format table");
