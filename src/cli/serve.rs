@@ -61,7 +61,7 @@ pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
         open::reader(&settings, context).await?;
     }
     let listener = bind(address).await?;
-    let stop = stop::on_signals(PartialResult::Read)?;
+    let stop = stop::on_signals(PartialResult::Nothing)?;
     let server = HttpServer::start(listener, (&settings, &origins), context, None, stop)?;
     server.ended().await;
     Ok(())
@@ -81,7 +81,7 @@ pub async fn after_demo(
     let Some(address) = settings.http.listen else { return Ok(()) };
     match bind(address).await {
         Ok(listener) => {
-            let stop = stop::on_signals(PartialResult::Read)?;
+            let stop = stop::on_signals(PartialResult::Nothing)?;
             let server = HttpServer::start(listener, (settings, origins), context, None, stop)?;
             server.ended().await;
         }

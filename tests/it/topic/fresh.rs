@@ -82,7 +82,8 @@ fn samples_are_found_before_they_are_stored(store: &str) {
     let stored = lookup(&server, 3).is(200).json();
     assert_eq!((trip(&stored), &stored["fresh"]), (trip(&found), &Value::Null));
     requires_a_version(&server, id, version);
-    server.drain();
+    let said = server.drain();
+    assert!(said.contains("stopping; a second signal stops at once"), "it stores nothing: {said}");
 }
 
 /// An answer includes the version that a request names, or there is none.
