@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::flags::{
-    Context, Format, ImportFlags, OutputFlags, ReaderFlags, RuleFlags, ServerFlags,
+    Context, Format, ImportFlags, ReaderFlags, RuleFlags, ServerFlags, ValueOutputFlags,
 };
-use super::print::{Printer, value_format};
+use super::print::Printer;
 use crate::kafka::options::is_harmless;
 use crate::settings::{Origins, Setting, Settings, SettingsFile, TABLE};
 
@@ -56,7 +56,7 @@ enum ConfigCommand {
 #[derive(Debug, Args)]
 struct ShowArgs {
     #[command(flatten)]
-    output: OutputFlags,
+    output: ValueOutputFlags,
     #[command(flatten)]
     rules: RuleFlags,
     #[command(flatten)]
@@ -93,7 +93,7 @@ fn show(
     format: Format,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    if value_format(format)? != Format::Table {
+    if format != Format::Table {
         let object = |setting: &Setting| {
             let (value, origin) = ((setting.get)(settings), origins[setting.key].to_string());
             serde_json::json!({"key": setting.key, "value": value, "origin": origin})

@@ -2,11 +2,10 @@
 
 use clap::Args;
 
-use super::flags::{Context, Format, OutputFlags, ServerFlags};
+use super::flags::{Context, Format, ServerFlags, format_parser};
 use super::print::{JsonList, Printer};
 use super::{open, table};
 use crate::model::time::parse_day;
-use crate::ops::InvalidRequest;
 use crate::store::{DevicePages, DeviceScope};
 
 const EXAMPLES: &str = "\
@@ -21,11 +20,18 @@ pub struct DevicesArgs {
     /// Only devices with a trip that touches this UTC day
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
-    #[command(flatten)]
-    pub output: OutputFlags,
+    /// Output format [default: table on a terminal, else ndjson]
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser(&FORMATS))]
+    pub format: Option<Format>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     #[command(flatten)]
     pub server: ServerFlags,
 }
+
+/// Formats of lists of devices.
+const FORMATS: [Format; 4] = [Format::Table, Format::Ndjson, Format::Json, Format::Csv];
 
 /// Prints the devices in byte order, a page at a time.
 pub async fn run(
@@ -34,10 +40,8 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
-    let format = printer.format(&args.output);
-    if matches!(format, Format::OfTrips(_)) {
-        return Err(InvalidRequest("--format must be table, ndjson, json or csv".into()).into());
-    }
+    let format = args.json.then_some(Format::Json).or(args.format);
+    let format = format.unwrap_or(printer.default_format());
     let day = args.day.as_deref().map(parse_day).transpose()?;
     let scope = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     if format == Format::Csv {

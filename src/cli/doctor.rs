@@ -2,10 +2,9 @@
 
 use clap::Args;
 
-use super::flags::{Context, Format, LogFlags, OutputFlags, clock_ms};
+use super::flags::{Context, Format, LogFlags, ValueOutputFlags, clock_ms};
 use super::print::Printer;
 use super::{open, table};
-use crate::ops::InvalidRequest;
 use crate::ops::doctor::{self, CheckResult, DoctorRequest};
 use crate::store::StoreUrl;
 
@@ -22,7 +21,7 @@ Checks the first 10,000 rows; `tstar verify` checks all of them.";
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArgs {
     #[command(flatten)]
-    pub output: OutputFlags,
+    pub output: ValueOutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
 }
@@ -33,9 +32,7 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let format = printer
-        .value_format(&args.output)
-        .map_err(|_| InvalidRequest("findings come as table, ndjson or json".into()))?;
+    let format = printer.value_format(&args.output);
     let settings = context.settings(&[&args.log.0])?.0;
     let request = DoctorRequest {
         store: settings.store.clone(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::flags::{Context, Format, LogFlags, OutputFlags};
+use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::{exit, open, table};
 use crate::ops::PartialResult;
@@ -40,7 +40,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub limit: usize,
     #[command(flatten)]
-    pub output: OutputFlags,
+    pub output: ValueOutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
 }
@@ -52,7 +52,7 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let settings = context.settings(&[&args.log.0])?.0;
-    let format = printer.value_format(&args.output)?;
+    let format = printer.value_format(&args.output);
     let store = open::reader(&settings, context).await?;
     let found = lookup::by_id(&store, &args.id).await?;
     let request = ExplainRequest {

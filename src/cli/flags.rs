@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::exit;
@@ -376,6 +376,34 @@ pub struct OutputFlags {
 }
 
 impl OutputFlags {
+    /// The format of the flags, else `default`.
+    pub fn format(&self, default: Format) -> Format {
+        if self.json { Format::Json } else { self.format.unwrap_or(default) }
+    }
+}
+
+/// How a result that is not a trip is printed.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ValueOutputFlags {
+    /// Output format [default: table on a terminal, else ndjson]
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser(&VALUE_FORMATS))]
+    format: Option<Format>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+/// Formats of results that are not trips.
+const VALUE_FORMATS: [Format; 3] = [Format::Table, Format::Ndjson, Format::Json];
+
+/// Parses one of these formats.
+pub fn format_parser(formats: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
+    let values = formats.iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values)
+        .map(|name| Format::from_str(&name, false).expect("it is one of the possible values"))
+}
+
+impl ValueOutputFlags {
     /// The format of the flags, else `default`.
     pub fn format(&self, default: Format) -> Format {
         if self.json { Format::Json } else { self.format.unwrap_or(default) }

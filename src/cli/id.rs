@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::flags::OutputFlags;
+use super::flags::ValueOutputFlags;
 use super::print::Printer;
 use crate::identity::{AnyId, TripId, prefix};
 use crate::model::scalar::DeviceTime;
@@ -57,7 +57,7 @@ enum IdCommand {
         /// Trip id: text, bytes (base32hex) or UUID
         id: String,
         #[command(flatten)]
-        output: OutputFlags,
+        output: ValueOutputFlags,
     },
     /// Print the prefix of the ids of a year, month, day or hour
     #[command(after_help = PREFIX_EXAMPLES)]
@@ -96,7 +96,7 @@ pub fn run(args: &IdArgs, printer: &mut Printer) -> anyhow::Result<()> {
     }
 }
 
-fn decode(id: &str, output: &OutputFlags, printer: &mut Printer) -> anyhow::Result<()> {
+fn decode(id: &str, output: &ValueOutputFlags, printer: &mut Printer) -> anyhow::Result<()> {
     let order = ["device_id", "t_star", "t_star_ms", "text", "bytes", "uuid"];
     // A UUID contains only a hash of the device, so forms that name the device are null.
     let (trip, uuid, t_star_ms) = match AnyId::parse(id)? {
@@ -114,5 +114,5 @@ fn decode(id: &str, output: &OutputFlags, printer: &mut Printer) -> anyhow::Resu
         "bytes": trip.as_ref().map(TripId::key_text),
         "uuid": uuid.map(|uuid| uuid.to_string()),
     });
-    printer.object(&forms, &order, printer.value_format(output)?)
+    printer.object(&forms, &order, printer.value_format(output))
 }

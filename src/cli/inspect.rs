@@ -6,8 +6,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::flags::{
-    BrokerFlags, Context, Format, InputFormatFlag, OutputFlags, RegistryFlags, RuleFlags,
-    SettingValues,
+    BrokerFlags, Context, Format, InputFormatFlag, RegistryFlags, RuleFlags, SettingValues,
+    ValueOutputFlags,
 };
 use super::print::Printer;
 use super::{inspect_table, open};
@@ -35,7 +35,7 @@ pub struct InspectArgs {
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub output: OutputFlags,
+    pub output: ValueOutputFlags,
     #[command(flatten)]
     pub rules: RuleFlags,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags = [&args.rules.0, &args.format.0, &args.brokers.0, &args.registry.0];
     let (settings, origins) = context.settings(&flags)?;
-    let format = printer.value_format(&args.output)?;
+    let format = printer.value_format(&args.output);
     let is_given = |key: &str| origins.get(key).is_some_and(|it| *it != Origin::Default);
     let request = InspectRequest {
         source: source(args, &settings, &origins, context)?,

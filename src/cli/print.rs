@@ -4,19 +4,11 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
 
-use super::flags::{Format, OutputFlags, PathFlag};
+use super::flags::{Format, OutputFlags, PathFlag, ValueOutputFlags};
 use super::table;
 use crate::ops::InvalidRequest;
 use crate::store::TripRow;
 use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
-
-/// Accepts the formats of results that are not trips.
-pub fn value_format(format: Format) -> Result<Format, InvalidRequest> {
-    match format {
-        Format::Table | Format::Json | Format::Ndjson => Ok(format),
-        _ => Err(InvalidRequest("--format must be table, ndjson or json".into())),
-    }
-}
 
 /// The output, and whether it is a terminal.
 pub struct Printer {
@@ -39,15 +31,17 @@ impl Printer {
 
     /// The output format: a table on a terminal, else NDJSON, unless a flag names another.
     pub fn format(&self, flags: &OutputFlags) -> Format {
-        flags.format(if self.terminal { Format::Table } else { Format::Ndjson })
+        flags.format(self.default_format())
     }
 
-    /// The output format of results that are not trips; they have no map or CSV form.
-    ///
-    /// # Errors
-    /// A flag names another format.
-    pub fn value_format(&self, flags: &OutputFlags) -> Result<Format, InvalidRequest> {
-        value_format(self.format(flags))
+    /// The output format of a result that is not a trip.
+    pub fn value_format(&self, flags: &ValueOutputFlags) -> Format {
+        flags.format(self.default_format())
+    }
+
+    /// The output format that no flag names.
+    pub fn default_format(&self) -> Format {
+        if self.terminal { Format::Table } else { Format::Ndjson }
     }
 
     /// The underlying writer.

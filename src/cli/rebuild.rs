@@ -6,7 +6,9 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 
-use super::flags::{Context, Format, ImportFlags, LogFlags, OutputFlags, RegistryFlags, RuleFlags};
+use super::flags::{
+    Context, Format, ImportFlags, LogFlags, RegistryFlags, RuleFlags, ValueOutputFlags,
+};
 use super::print::Printer;
 use super::progress::{self, FileProgress};
 use super::report::SampleSummary;
@@ -53,7 +55,7 @@ pub struct RebuildArgs {
     #[command(flatten)]
     pub import: ImportFlags,
     #[command(flatten)]
-    pub output: OutputFlags,
+    pub output: ValueOutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
     #[command(flatten)]
@@ -83,7 +85,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags = [&args.rules.0, &args.import.0, &args.log.0, &args.registry.0];
     let (settings, origins) = context.settings(&flags)?;
-    let format = printer.value_format(&args.output)?;
+    let format = printer.value_format(&args.output);
     let store = StoreUrl::parse(&args.into)?;
     if store == StoreUrl::parse(&settings.store)? {
         return Err(InvalidRequest("--into names the store itself; name another one".into()).into());

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::flags::{Context, Format, OutputFlags, ServerFlags};
+use super::flags::{Context, Format, ServerFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::{exit, open, table};
 use crate::model::preset::{PRESETS, Preset};
@@ -60,7 +60,7 @@ enum SchemaCommand {
         /// Name of a preset
         name: Option<String>,
         #[command(flatten)]
-        output: OutputFlags,
+        output: ValueOutputFlags,
     },
     /// Create the tables of a keyspace in Scylla or Cassandra
     #[command(after_help = APPLY_EXAMPLES)]
@@ -193,8 +193,12 @@ fn preset_fields(preset: &Preset) -> serde_json::Value {
     })
 }
 
-fn presets(name: Option<&str>, output: &OutputFlags, printer: &mut Printer) -> anyhow::Result<()> {
-    let format = printer.value_format(output)?;
+fn presets(
+    name: Option<&str>,
+    output: &ValueOutputFlags,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let format = printer.value_format(output);
     if let Some(name) = name {
         let Some(preset) = Preset::by_name(name) else {
             let problem = format!("`{name}` is not a preset; `tstar schema presets` lists them");

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::flags::{Context, Format, LetterFlags, OutputFlags};
+use super::flags::{Context, Format, LetterFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::{open, table};
 use crate::model::tag::{Tag, TagKey, TagProblem, TagValue};
@@ -37,7 +37,7 @@ pub struct TagArgs {
     #[arg(long, value_name = "KEY")]
     pub remove: Vec<TagKey>,
     #[command(flatten)]
-    pub output: OutputFlags,
+    pub output: ValueOutputFlags,
     #[command(flatten)]
     pub cluster: LetterFlags,
 }
@@ -75,7 +75,7 @@ pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> an
         Some(feed) => feed.announce(device_id, changes.iter().copied()).await,
         None => Ok(()),
     };
-    let format = printer.value_format(&args.output)?;
+    let format = printer.value_format(&args.output);
     let mut target = find(&store, &args.id).await?;
     for key in &args.remove {
         let removed = tags::remove(&store, &target, key, TagCondition::Any).await;

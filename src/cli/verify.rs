@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Context, Format, LogFlags, OutputFlags, WorkspaceFlags};
+use super::flags::{Context, Format, LogFlags, ValueOutputFlags, WorkspaceFlags};
 use super::print::Printer;
 use super::progress::{self, FileProgress};
 use super::{exit, open, stop};
@@ -50,7 +50,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     pub workspace: WorkspaceFlags,
     #[command(flatten)]
-    pub output: OutputFlags,
+    pub output: ValueOutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
 }
@@ -62,7 +62,7 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?.0;
-    let format = printer.value_format(&args.output)?;
+    let format = printer.value_format(&args.output);
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let options = open::options(&settings, context)?;
     let store = open_store(&StoreUrl::parse(&settings.store)?, options, args.repair).await?;

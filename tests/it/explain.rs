@@ -290,7 +290,7 @@ fn what_makes_no_sense_says_so() {
         (id("truck-9", 1), 1, "no trip has the id"),
         (id("truck-2", 1), 1, "gone: the trips of truck-2"),
         ("truck-1~yesterday".into(), 2, "yesterday"),
-        (format!("{known} --format csv"), 2, "table, ndjson or json"),
+        (format!("{known} --format csv"), 2, "table, ndjson, json"),
         (format!("{known} --log"), 2, "was built from files"),
         (format!("{known} a.ndjson"), 65, "name every file that was imported"),
         (format!("{known} a.ndjson b.ndjson c.ndjson"), 65, "were not imported"),

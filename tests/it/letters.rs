@@ -257,7 +257,7 @@ fn what_makes_no_sense_says_so() {
         ("ls --reason tired", 2, "tired"),
         ("ls --from yesterday", 2, "yesterday"),
         ("ls --from 2 --to 1", 2, "swap them"),
-        ("ls --format csv", 2, "table, ndjson or json"),
+        ("ls --format csv", 2, "table, ndjson, json"),
         ("ls --kafka isolation.level=read_uncommitted", 78, "isolation.level"),
         ("ls --kafka receive.message.max.bytes=1000000000", 78, "whoever reads it"),
         ("replay --map devise=x", 2, "devise"),

@@ -1,6 +1,6 @@
 //! `dlq ls` and `dlq show`.
 
-use crate::cli::flags::{Format, OutputFlags};
+use crate::cli::flags::{Format, ValueOutputFlags};
 use crate::cli::print::{JsonList, Printer};
 use crate::cli::table;
 use crate::ops::dlq::{LetterFilter, LetterJson, Letters, StoredLetter};
@@ -13,10 +13,10 @@ pub fn list(
     letters: &Letters,
     filter: &LetterFilter,
     limit: u64,
-    output: &OutputFlags,
+    output: &ValueOutputFlags,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let format = printer.value_format(output)?;
+    let format = printer.value_format(output);
     let (mut rows, mut objects) = (Vec::new(), JsonList::new(format));
     let mut reader = letters.read(filter)?;
     for _ in 0..limit {
@@ -53,7 +53,7 @@ fn row(StoredLetter { id, letter }: &StoredLetter) -> [String; 4] {
 pub fn show(
     stored: StoredLetter,
     raw: bool,
-    output: &OutputFlags,
+    output: &ValueOutputFlags,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     if raw {
@@ -62,5 +62,5 @@ pub fn show(
     let object = serde_json::to_value(LetterJson::from(stored))?;
     let fields = object.as_object().into_iter().flatten();
     let names: Vec<_> = fields.map(|(name, _)| name.as_str()).collect();
-    printer.object(&object, &names, printer.value_format(output)?)
+    printer.object(&object, &names, printer.value_format(output))
 }

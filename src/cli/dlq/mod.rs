@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::flags::{Context, LetterFlags, OutputFlags, OverrideFlags};
+use super::flags::{Context, LetterFlags, OverrideFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::times::parse_range;
 use super::{confirm, exit, open};
@@ -76,7 +76,7 @@ enum DlqCommand {
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
         #[command(flatten)]
-        output: OutputFlags,
+        output: ValueOutputFlags,
         #[command(flatten)]
         access: LetterFlags,
     },
@@ -89,7 +89,7 @@ enum DlqCommand {
         #[arg(long)]
         raw: bool,
         #[command(flatten)]
-        output: OutputFlags,
+        output: ValueOutputFlags,
         #[command(flatten)]
         access: LetterFlags,
     },

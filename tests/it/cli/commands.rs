@@ -231,6 +231,20 @@ fn the_demo_has_its_own_store() {
 }
 
 #[test]
+fn formats_that_a_command_has_not_are_usage_errors() {
+    let folder = store();
+    for (words, formats) in [
+        ("verify log", "table, ndjson, json]"),
+        ("doctor", "table, ndjson, json]"),
+        ("dlq ls", "table, ndjson, json]"),
+        ("devices", "table, ndjson, json, csv]"),
+    ] {
+        let ran = folder.run(&format!("{words} --format gpx")).ends(2).prints_nothing();
+        ran.says(&[formats]);
+    }
+}
+
+#[test]
 fn tables_contain_ids_and_positions() {
     let folder = store();
     let one = folder.text("lookup truck-17 2026-11-20T21:40:00Z --format table");

@@ -39,7 +39,7 @@ fn files_have_to_be_all_that_were_imported_and_no_others() {
     refused("c.ndjson", 65, &["c.ndjson", "tstar ingest"]);
     refused("more.ndjson b.ndjson", 65, &["more.ndjson"]);
     refused("gone.ndjson", 74, &["gone.ndjson"]);
-    refused("a.ndjson b.ndjson --format csv", 2, &["table, ndjson or json"]);
+    refused("a.ndjson b.ndjson --format csv", 2, &["table, ndjson, json"]);
     refused("a.ndjson b.ndjson --device truck-9", 1, &["truck-9"]);
     // In any order, and twice.
     for words in ["a.ndjson b.ndjson", "b.ndjson a.ndjson", "b.ndjson a.ndjson b.ndjson"] {
