@@ -145,7 +145,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 
 fn source(error: &SourceError) -> u8 {
     match error {
-        SourceError::Form { .. } => BAD_DATA,
+        SourceError::Form { .. } | SourceError::Header { .. } => BAD_DATA,
         SourceError::Inputs(errors) => errors.first().map_or(IO, source),
         SourceError::Broken { .. } => INTERNAL,
         _ => IO,

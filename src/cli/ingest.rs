@@ -125,6 +125,12 @@ fn print_hints(outcome: &IngestOutcome, settings: &Settings) {
             exit::print_status(&format!("hint: --preset {preset} reads this record"));
         }
     }
+    if outcome.lacks_fields_of_store() {
+        exit::print_status(
+            "hint: a store keeps the field map of its first import; import files with other field \
+             names into another store, such as --store sqlite:other.db",
+        );
+    }
     for warning in &outcome.warnings {
         exit::print_status(&format!("warning: {}", warning.message));
     }

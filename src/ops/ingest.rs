@@ -113,6 +113,8 @@ pub struct IngestOutcome {
     pub warnings: Vec<Warning>,
     /// Number of dead letters removed that earlier imports left in a store without samples.
     pub dead_letters_removed: u64,
+    /// Whether the store had its rules, and so its field map, before the import.
+    pub had_rules: bool,
     /// Why the input was not read to its end; the samples before that are stored and counted.
     pub stopped: Option<anyhow::Error>,
 }
@@ -124,6 +126,16 @@ impl IngestOutcome {
     /// The input was not read to its end.
     pub fn into_counts(self) -> anyhow::Result<SampleCounts> {
         self.stopped.map_or(Ok(self.counts), Err)
+    }
+
+    /// Whether the files may fit another store: fields are missing by the map that this one keeps.
+    #[must_use]
+    pub fn lacks_fields_of_store(&self) -> bool {
+        let missing = DeadReason::MissingField.name();
+        let source = self.stopped.as_ref().and_then(|error| error.downcast_ref::<SourceError>());
+        self.had_rules
+            && (self.problems.iter().any(|problem| problem.reason == missing)
+                || matches!(source, Some(SourceError::Header { .. })))
     }
 
     /// Checks that the whole input was read and any of its samples was of use; with `strict`, also
@@ -179,7 +191,7 @@ pub async fn ingest(
     let mut options = request.read_options(&rules)?;
     FileSource::check(files, &options)?;
     store.set_cache(request.cache)?;
-    let dead_letters_removed = store.prepare_import(&rules)?;
+    let removed = store.prepare_import(&rules)?;
     let last_letter = store.last_dead_letter()?;
     let mut processor = Processor::new(&store, &rules, request.processor_config()).await?;
     processor.enable_spill(Spill::new(&spill_folder(&path))).await?;
@@ -212,7 +224,8 @@ pub async fn ingest(
         warnings: watch.warnings(&rules, processor.counts(), processor.limited_trips()),
         counts: processor.counts().clone(),
         trips: store.count_trips()?,
-        dead_letters_removed,
+        dead_letters_removed: removed.unwrap_or_default(),
+        had_rules: removed.is_none(),
         stopped,
     })
 }

@@ -369,6 +369,14 @@ pub enum SourceError {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// The header of a table cannot be read, or lacks a field.
+    #[error("cannot read `{origin}`: {problem}")]
+    Header {
+        /// Path of the file.
+        origin: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// Several inputs cannot be read.
     #[error("{}", list(.0))]
     Inputs(Vec<SourceError>),

@@ -124,7 +124,7 @@ impl Records {
                             on_batch(&batch);
                         }
                         Ok(None) => break,
-                        Err(error @ SourceError::Form { .. }) => {
+                        Err(error @ (SourceError::Form { .. } | SourceError::Header { .. })) => {
                             return Ok(Err(Unread::Form(error)));
                         }
                         Err(error) => return Err(error.into()),

@@ -42,7 +42,10 @@ pub(super) fn run(inputs: &[Input], options: &Options, sizes: Sizes, sender: &Se
             Ok(parts) => known.extend(parts),
             Err(Stop::Closed) => return,
             Err(Stop::Failed(mut error)) => {
-                if let (SourceError::Form { problem, .. }, 1..) = (&mut error, after) {
+                if let SourceError::Form { problem, .. } | SourceError::Header { problem, .. } =
+                    &mut error
+                    && after > 0
+                {
                     problem.push_str(&format!("; {after} more after it were not read"));
                 }
                 // The error is lost if the receiver was dropped.
@@ -391,7 +394,10 @@ impl<'a> Reading<'a> {
         if is_blank(header, InputFormat::Csv) {
             return Ok(());
         }
-        let columns = Columns::new(header, &self.options.decoder).map_err(form_error)?;
+        let columns = Columns::new(header, &self.options.decoder);
+        let columns = columns.map_err(|problem| {
+            Stop::Failed(SourceError::Header { origin: self.input.name(), problem })
+        })?;
         self.records.set_ends(Ends::Rows { delimiter: columns.delimiter });
         self.columns = Some(columns);
         Ok(())

@@ -43,15 +43,16 @@ impl SqliteStore {
 
     /// Prepares an import by the rules that [`SqliteStore::open_import`] returned. A store to which
     /// no sample was ever applied starts over with them: files that were read are not known, and
-    /// their dead letters are removed. Returns how many those were.
+    /// their dead letters are removed. Returns how many those were; `None` if the store keeps its
+    /// rules.
     ///
     /// # Errors
     /// The database fails; then nothing is changed.
-    pub fn prepare_import(&self, rules: &Rules) -> Result<u64, StoreError> {
-        let prepare = |connection: &mut Connection| -> rusqlite::Result<u64> {
+    pub fn prepare_import(&self, rules: &Rules) -> Result<Option<u64>, StoreError> {
+        let prepare = |connection: &mut Connection| -> rusqlite::Result<Option<u64>> {
             let transaction = connection.transaction()?;
             let is_unused = is_unused(&transaction)?;
-            let removed = if is_unused { start_over(&transaction, rules)? } else { 0 };
+            let removed = is_unused.then(|| start_over(&transaction, rules)).transpose()?;
             transaction.commit()?;
             Ok(removed)
         };

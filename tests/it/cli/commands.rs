@@ -223,14 +223,6 @@ fn an_export_of_a_device_that_the_store_does_not_know_fails() {
 }
 
 #[test]
-fn the_demo_has_its_own_store() {
-    let folder = Folder::new();
-    let ran = folder.run("demo --store sqlite:mine.db").ends(2).prints_nothing();
-    ran.says(&["sqlite:tstar-demo.db", "leave out --store"]);
-    assert!(!folder.has("tstar-demo.db"));
-}
-
-#[test]
 fn formats_that_a_command_has_not_are_usage_errors() {
     let folder = store();
     for (words, formats) in [
@@ -242,6 +234,14 @@ fn formats_that_a_command_has_not_are_usage_errors() {
         let ran = folder.run(&format!("{words} --format gpx")).ends(2).prints_nothing();
         ran.says(&[formats]);
     }
+}
+
+#[test]
+fn the_demo_has_its_own_store() {
+    let folder = Folder::new();
+    let ran = folder.run("demo --store sqlite:mine.db").ends(2).prints_nothing();
+    ran.says(&["sqlite:tstar-demo.db", "leave out --store"]);
+    assert!(!folder.has("tstar-demo.db"));
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn every_error_has_its_code_also_under_a_context() {
             IO,
         ),
         (SourceError::Form { origin: location(), problem: String::new() }.into(), BAD_DATA),
+        (SourceError::Header { origin: location(), problem: String::new() }.into(), BAD_DATA),
         (RunError::Store(StoreError::Missing { location: location() }).into(), IO),
         (SourceError::Broken { problem: location() }.into(), INTERNAL),
         (BadData(location()).into(), BAD_DATA),

@@ -87,6 +87,28 @@ fn a_first_try_that_fails_fixes_nothing() {
 }
 
 #[test]
+fn files_with_other_names_belong_in_another_store() {
+    let folder = Folder::with("a.csv", "imei,when,lat,lon\n7,2024-05-01T08:00:00Z,52.5,13.5\n");
+    let hint = "into another store, such as --store sqlite:other.db";
+    let mapped = "ingest a.csv --map device_id=imei,time=when";
+    let first = folder.run("ingest a.csv").ends(65);
+    assert!(!first.stderr.contains(hint), "the store has no map yet: {first}");
+    folder.run(mapped).ends(0);
+    folder.write("b.csv", "vehicle,when,lat,lon\n7,2024-05-01T08:00:00Z,52.5,13.5\n");
+    folder.run("ingest b.csv").ends(65).says(&["device_id is absent", hint]);
+    folder.write("c", minutes("truck-17", &[0]));
+    folder.run("ingest c").ends(65).says(&["missing_field", hint]);
+    folder.run("ingest c --store sqlite:other.db").ends(0);
+    folder.write("e.kml", "<kml></kml>\n");
+    let other = folder.run("ingest e.kml").ends(65).says(&["convert it to GPX"]);
+    assert!(!other.stderr.contains(hint), "{other}");
+    // One field of one of two samples is another matter.
+    folder.write("d.csv", "imei,when,lat,lon\n8,2024-05-01T08:00:00Z,52.5,13.5\n8,,1,1\n");
+    let some = folder.run("ingest d.csv").ends(0);
+    assert!(!some.stderr.contains(hint), "{some}");
+}
+
+#[test]
 fn a_store_whose_trips_were_erased_keeps_its_rules() {
     let folder = Folder::with("log", minutes("truck-17", &[0, 1]));
     folder.ingest("log");
