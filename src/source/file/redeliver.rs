@@ -44,7 +44,7 @@ impl Reading<'_> {
         {
             let copied = self.records.copy_upto(part.upto_bytes);
             let copied = copied.map_err(|error| Stop::Failed(self.input.read_error(error)))?;
-            // A larger record was cut; its file is not the log of the store any more.
+            // A record larger than the limit was cut, and is not read again.
             let Some(copied) = copied else { continue };
             let records = std::mem::replace(&mut self.records, copied);
             let later = std::mem::take(&mut self.outgrown);

@@ -21,7 +21,7 @@ pub(super) struct KnownPrefix {
     /// redelivered with the original offsets, so that all records are duplicates.
     pub(super) end: Option<u64>,
     /// Parts whose last record was ended by the end of the content, which has grown since: a part
-    /// of the prefix has read the same bytes again. In log order; empty unless `end` is known.
+    /// of the prefix has read the same bytes again. By position; empty unless `end` is known.
     outgrown: Vec<Part>,
 }
 
@@ -63,7 +63,7 @@ impl KnownPrefix {
         self.outgrown.len()
     }
 
-    /// The parts of the prefix, and the outgrown ones, both in log order.
+    /// The parts of the prefix, and the outgrown ones, both by position.
     pub(super) fn into_parts(self) -> (Vec<Part>, Vec<Part>) {
         (self.parts, self.outgrown)
     }
