@@ -22,7 +22,7 @@
 //!
 //! # Layers
 //! The lowest layer comes first. A module depends only on its own layer and on layers above it in
-//! this table; `tests/it/tidy.rs` checks the imports.
+//! this table; `tests/tidy` checks the imports.
 //!
 //! | layer | module | what it does |
 //! |---|---|---|

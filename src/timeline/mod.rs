@@ -1,6 +1,6 @@
 //! The trips of one device, built from samples in any arrival order.
 //!
-//! Pure: no clock, no I/O, no async, no serialisation (`tests/it/tidy.rs` checks the imports).
+//! Pure: no clock, no I/O, no async, no serialisation (`tests/tidy` checks the imports).
 //! [`Timeline::absorb`] applies a sample and returns its effect. The caller writes changed trips to
 //! the store.
 //!

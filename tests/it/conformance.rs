@@ -20,16 +20,16 @@ use tstar::internals::timeline::{
     DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
 };
 
-use crate::counts;
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
-use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on};
 use tags::{
     a_forget_erases_the_tags_that_no_trip_covers,
     a_tag_is_written_only_over_the_revision_that_was_read,
     tags_of_a_span_are_in_the_order_of_their_ids,
 };
+use tstar_sim::counts;
+use tstar_sim::nodes::{self, Connection, Nodes};
 
 pub const MINUTE: i64 = 60_000;
 /// 2026-11-20T00:00:00Z.

@@ -9,12 +9,12 @@ use tstar::internals::model::time::parse_time;
 
 use crate::cli::{Folder, minutes, number, sum};
 use crate::keyspace::Keyspace;
-use crate::model::Fix;
-use crate::model::literal::{Device, Did, Limits};
 use crate::support::block_on;
 use crate::topic::file::until_read;
 use crate::topic::keyspace::until_committed;
 use crate::topic::{Topic, drain, start};
+use tstar_sim::model::Fix;
+use tstar_sim::model::literal::{Device, Did, Limits};
 
 const PARTITIONS: i32 = 4;
 

@@ -1,6 +1,5 @@
-//! Ids against another implementation of their description, `ids.py`, and random ids read back.
-
-mod random;
+//! Ids against another implementation of their description, `ids.py`. `tests/sim/random_ids.rs` reads
+//! random ones back.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,8 +11,8 @@ use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::format_time;
 
 use crate::cli::Folder;
-use crate::counts;
 use crate::servers::skip;
+use tstar_sim::counts;
 
 /// The ids by the other implementation.
 fn others(ids: &[(String, DeviceTime)]) -> Option<Vec<Value>> {

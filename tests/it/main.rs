@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-mod allocator;
-mod arrivals;
 mod away;
 mod backup;
 mod blob_real;
@@ -14,7 +12,6 @@ mod compose;
 mod conformance;
 mod containers;
 mod control_keys;
-mod counts;
 mod cql;
 mod docs;
 mod doctor;
@@ -33,15 +30,10 @@ mod keyspace;
 mod letters;
 mod live;
 mod metrics;
-mod mock;
-mod model;
-mod nodes;
 mod outage;
 mod packages;
 mod page;
 mod private;
-mod processing;
-mod protocol;
 mod readme;
 mod reads;
 mod real_data;
@@ -54,7 +46,6 @@ mod sql;
 mod store_file;
 mod support;
 mod tags;
-mod tidy;
 mod tls;
 mod topic;
 mod verify;

@@ -14,11 +14,11 @@ use crate::chaos::expected::Expected;
 use crate::cli::{Folder, Ran};
 use crate::control_keys;
 use crate::keyspace::{ClusteringOrder, Keyspace};
-use crate::model::literal::Limits;
 use crate::topic::file::until_read;
 use crate::topic::keyspace::until_committed;
 use crate::topic::{Topic, drain, start};
 use crate::verify::file::dump;
+use tstar_sim::model::literal::Limits;
 
 /// Flags of daemons: short flush intervals, to save time.
 const HASTE: &str = "--flush-interval 100ms --max-staleness 1s";

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::cli::input::gzip;
 use crate::cli::{Folder, minutes, number, sum};
-use crate::counts;
 use crate::faults::{Running, until};
 use crate::support;
 use crate::topic::file::until_read;
 use crate::topic::{StoredRecord, Topic, drain, start};
+use tstar_sim::counts;
 
 const PARTITIONS: i32 = 4;
 

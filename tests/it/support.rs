@@ -1,17 +1,9 @@
 //! Helpers of several suites.
 
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-
-/// Runs a future of a store to its end.
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(future)
-}
+pub use tstar_sim::support::{Dice, block_on, times};
 
 /// Sends a signal, such as `TERM`, to a process.
 #[track_caller]
@@ -23,11 +15,6 @@ pub fn signal(pid: u32, name: &str) {
 /// How many kills a command has to survive: `TSTAR_TEST_KILLS`, or the suite's default.
 pub fn kills(usual: u64) -> u64 {
     times("TSTAR_TEST_KILLS", usual)
-}
-
-/// How often something is to happen: a variable, or the suite's default.
-pub fn times(variable: &str, usual: u64) -> u64 {
-    std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
 }
 
 /// Resident memory of a process, bytes: now, `VmRSS`, or at most so far, `VmHWM`. `None` where the
@@ -42,31 +29,4 @@ pub fn memory(process: u32, field: &str) -> Option<u64> {
 /// A file of `tests/data`, whose README names the sources.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
-}
-
-/// Random choices that a seed decides.
-pub struct Dice(ChaCha8Rng);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Self(ChaCha8Rng::seed_from_u64(seed))
-    }
-
-    /// A number in `0..n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.0.next_u64() % n as u64) as usize
-    }
-
-    /// A number in `least..=most`.
-    pub fn between(&mut self, least: i64, most: i64) -> i64 {
-        least + self.below((most - least) as usize + 1) as i64
-    }
-
-    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-
-    pub fn percent(&mut self, of_hundred: usize) -> bool {
-        self.below(100) < of_hundred
-    }
 }

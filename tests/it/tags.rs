@@ -17,8 +17,8 @@ use tstar::internals::store::{Flush, Forget, Journal, TagStore, TripRow, TripSto
 
 use crate::conformance::{at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
-use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on, times};
+use tstar_sim::nodes::{self, Connection, Nodes};
 
 const DEVICE: &str = "truck-17";
 const KEYS: [&str; 3] = ["purpose", "note", "cost-centre"];

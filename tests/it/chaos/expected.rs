@@ -11,10 +11,10 @@ use tstar::internals::model::time::parse_time;
 use tstar::internals::store::{DeviceScope, Forget, Order, TripRow, TripStore};
 
 use crate::hostile::judge::{Verdict, judge};
-use crate::model::legs::{Point, legs};
-use crate::model::literal::{Device, Limits, Trip};
-use crate::model::{Fix, literal};
 use crate::topic::StoredRecord;
+use tstar_sim::model::legs::{Point, legs};
+use tstar_sim::model::literal::{Device, Limits, Trip};
+use tstar_sim::model::{Fix, literal};
 
 /// The limits of the default rules.
 pub const LIMITS: Limits =

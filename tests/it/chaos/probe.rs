@@ -11,8 +11,8 @@ use tstar::internals::store::TripStore;
 use crate::conformance::{at, trip};
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace};
-use crate::model::Fix;
-use crate::model::literal::{Device, Did, Limits};
+use tstar_sim::model::Fix;
+use tstar_sim::model::literal::{Device, Did, Limits};
 
 const DEVICES: usize = 12;
 

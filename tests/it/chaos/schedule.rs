@@ -17,9 +17,9 @@ use super::expected::Counts;
 use super::log::Size;
 use super::outcome::is_whole;
 use super::{Instance, LoggedEvent, PARTITIONS, Site};
-use crate::counts;
 use crate::faults::until;
 use crate::servers;
+use tstar_sim::counts;
 
 const SAMPLES: usize = 20_000;
 

@@ -6,8 +6,8 @@ use scylla::statement::Statement;
 use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row};
 
 use crate::keyspace::{ClusteringOrder, Keyspace};
-use crate::nodes::{Connection, Nodes};
 use crate::support::{Dice, block_on};
+use tstar_sim::nodes::{Connection, Nodes};
 
 type Values = Vec<MaybeUnset<Option<CqlValue>>>;
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{page, root};
 use crate::cli::Folder;
-use crate::counts::{self, Count};
+use tstar_sim::counts::{self, Count};
 
 const BOARD: &str = "tests/scoreboard.toml";
 const PAGE: &str = "docs/guarantees.md";
@@ -182,8 +182,10 @@ fn every_count_is_printed_by_a_test_of_its_suite() {
 /// The file of a test.
 fn source(test: &str) -> String {
     let (module, _) = test.rsplit_once("::").unwrap();
-    let path = Path::new("tests/it").join(module.replace("::", "/")).with_extension("rs");
-    std::fs::read_to_string(root().join(&path)).unwrap_or_else(|it| panic!("{path:?}: {it}"))
+    let file = Path::new(&module.replace("::", "/")).with_extension("rs");
+    let path = ["tests/it", "tests/sim"].map(|folder| root().join(folder).join(&file));
+    let path = path.iter().find(|it| it.is_file()).unwrap_or_else(|| panic!("no {file:?}"));
+    std::fs::read_to_string(path).unwrap()
 }
 
 /// Runs the script; its output and whether it ended with 0.

@@ -4,8 +4,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::{Running, Work, delivered, until};
-use crate::counts;
 use crate::support::kills;
+use tstar_sim::counts;
 
 const SAMPLES: usize = 30_000;
 

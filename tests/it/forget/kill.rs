@@ -8,9 +8,9 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::{LATER, count, devices, fleet, others, shuffled};
 use crate::cli::Folder;
-use crate::counts;
 use crate::faults::Running;
 use crate::support;
+use tstar_sim::counts;
 
 const STORE: &str = "sqlite:t.db";
 const DEVICE: &str = "truck-7";

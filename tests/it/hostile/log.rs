@@ -23,9 +23,9 @@ use self::daemon::Daemon;
 use self::generate::{Shape, TestRecord, hostile, well_behaved};
 use self::site::Site;
 use crate::cli::number;
-use crate::counts;
 use crate::faults::until;
 use crate::topic::Topic;
+use tstar_sim::counts;
 
 /// A broker's default `max.message.bytes`.
 const LIMIT: usize = 1_048_588;

@@ -14,10 +14,10 @@ use tstar::internals::model::scalar::Version;
 use tstar::internals::store::EpochStore;
 
 use super::{PARTITIONS, Site, renamed};
-use crate::counts;
 use crate::faults::{Running, until};
 use crate::support::{self, block_on};
 use crate::topic::Topic;
+use tstar_sim::counts;
 
 /// Dead letters that are added when none is left: several transactions.
 const LETTERS: i64 = 4000;

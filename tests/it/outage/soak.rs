@@ -11,10 +11,10 @@ use tstar::internals::model::time::{format_time, parse_time};
 use super::kill::OwnServers;
 use super::{Daemon, sent};
 use crate::cli::Folder;
-use crate::counts;
 use crate::servers::{LIMIT, Server};
 use crate::support::{block_on, times};
 use crate::topic::Topic;
+use tstar_sim::counts;
 
 const GROUP: &str = "tstar";
 const DEVICES: u64 = 500;

@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
+use tstar_sim::counts;
+
 use super::{merged, opened};
-use crate::{counts, ids};
+use crate::ids;
 
 #[test]
 fn every_form_is_as_javascript_writes_it() {

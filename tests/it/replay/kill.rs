@@ -11,10 +11,10 @@ use rusqlite::Connection;
 use super::rebuild::BECAME;
 use super::{Site, same};
 use crate::cli::{Folder, Ran};
-use crate::counts;
 use crate::faults::Running;
 use crate::support;
 use crate::verify::file::dump;
+use tstar_sim::counts;
 
 /// Runs a command and kills it at a random moment within `length`. Returns whether it was killed. A
 /// run that ended before shortens `length`: the machine may have been busier when it was measured.

@@ -9,11 +9,11 @@ use super::Site;
 use super::kill::hasty;
 use crate::chaos::expected::{Expected, LIMITS, rows};
 use crate::chaos::replay::{assert_same, everything};
-use crate::counts;
 use crate::faults::{Running, until};
 use crate::keyspace::{ClusteringOrder, Keyspace};
-use crate::model::literal::Limits;
 use crate::support;
+use tstar_sim::counts;
+use tstar_sim::model::literal::Limits;
 
 const SAMPLES: usize = 12_000;
 

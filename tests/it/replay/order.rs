@@ -10,8 +10,8 @@ use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::{Order, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, Limits, READINGS, Reading, Sample, Timeline};
 
-use crate::model::spans::spans;
 use crate::support::block_on;
+use tstar_sim::model::spans::spans;
 
 const MINUTE: i64 = 60_000;
 /// 2026-11-20T23:00:00Z: an hour before a midnight.

@@ -10,8 +10,8 @@ use tstar::internals::identity::TripId;
 
 use super::site::{FILE, Sent, Site};
 use crate::cli::{number, sum};
-use crate::model::Fix;
-use crate::model::literal::{Device, Did, Limits, Trip};
+use tstar_sim::model::Fix;
+use tstar_sim::model::literal::{Device, Did, Limits, Trip};
 
 /// The defaults of the program.
 const LIMITS: Limits = Limits { max_gap: 300_000, max_duration: 86_400_000, max_samples: 100_000 };

@@ -229,7 +229,7 @@ fn every_schedule_ends_as_if_undisturbed() {
     if let Ok(seed) = std::env::var("TSTAR_TEST_SEED") {
         return replay(&seed);
     }
-    let schedules = from_environment("TSTAR_TEST_SCHEDULES").unwrap_or(100_000);
+    let schedules = from_environment("TSTAR_TEST_SCHEDULES").unwrap_or(20_000);
     let start = from_environment("TSTAR_TEST_FIRST").unwrap_or(0);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let enough = from_environment("TSTAR_TEST_WRONG").unwrap_or(MANY) as usize;
@@ -263,7 +263,7 @@ fn every_schedule_ends_as_if_undisturbed() {
         panic!(
             "{} of {ran} schedules went wrong: {kinds:?}\nseed {seed}: {bad:?}\nreplay: \
              TSTAR_TEST_SEED={seed}:{records}:{faults} \
-             cargo test --locked --test it -- protocol::every_schedule --nocapture",
+             cargo test --locked -p tstar-sim -- protocol::every_schedule --nocapture",
             wrong.len()
         );
     }

@@ -1,7 +1,7 @@
 //! Random ids in every form, read back; and each with one edit, which no parser takes unless it is
 //! another id in its one spelling.
 //!
-//! `TSTAR_TEST_IDS` is the number of round trips; `TSTAR_TEST_SEED` is the seed of the first id.
+//! `TSTAR_TEST_IDS` is the number of round trips; `TSTAR_TEST_FIRST` is the seed of the first id.
 
 use std::thread;
 
@@ -49,7 +49,7 @@ struct Replay(u64);
 impl Drop for Replay {
     fn drop(&mut self) {
         if thread::panicking() {
-            println!("to try this id alone: TSTAR_TEST_SEED={} TSTAR_TEST_IDS=1", self.0);
+            println!("to try this id alone: TSTAR_TEST_FIRST={} TSTAR_TEST_IDS=1", self.0);
         }
     }
 }
@@ -219,7 +219,7 @@ fn from_environment(name: &str) -> Option<u64> {
 #[test]
 fn every_form_is_read_back_and_has_one_spelling() {
     let wanted = from_environment("TSTAR_TEST_IDS").unwrap_or(1_000_000);
-    let first = from_environment("TSTAR_TEST_SEED").unwrap_or(1);
+    let first = from_environment("TSTAR_TEST_FIRST").unwrap_or(1);
     let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
     let work = |nth: u64| {
         let mut tally = Tally::default();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{code, read, rust_files};
+use crate::repository::{code, read, rust_files};
 
 /// The modules, lowest first; each line is a layer.
 const ORDER: &[&[&str]] = &[
@@ -75,7 +75,10 @@ fn modules_use_what_lies_below_them() {
         named("use crate::{store::Row, http};\n// crate::cli\nlet x = tstar::ops::f();"),
         ["http", "ops", "store"]
     );
-    assert_eq!(upward("timeline", "use crate::model::Sample;\nuse crate::store::Row;"), ["store"]);
+    assert_eq!(
+        upward("timeline", "use tstar_sim::model::Sample;\nuse crate::store::Row;"),
+        ["store"]
+    );
     assert_eq!(upward("store", "use crate::kafka::Brokers;"), ["kafka"]);
     assert_eq!(upward("ops", "use crate::store::Row;"), [""; 0]);
     assert_eq!(upward("helpers", ""), ["`helpers` has no layer"]);

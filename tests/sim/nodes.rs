@@ -10,6 +10,7 @@ mod data;
 mod network;
 mod plan;
 mod read;
+#[cfg(test)]
 mod rules;
 mod statement;
 mod syntax;

@@ -23,7 +23,7 @@ struct Replay(u64);
 impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("to run this log alone: TSTAR_TEST_SEED={} TSTAR_TEST_LOGS=1", self.0);
+            println!("to run this log alone: TSTAR_TEST_FIRST={} TSTAR_TEST_LOGS=1", self.0);
         }
     }
 }
@@ -328,8 +328,8 @@ fn from_environment(name: &str, default: u64) -> u64 {
 
 #[test]
 fn random_logs_equal_the_models() {
-    let logs = from_environment("TSTAR_TEST_LOGS", 100_000);
-    let seed = from_environment("TSTAR_TEST_SEED", 1);
+    let logs = from_environment("TSTAR_TEST_LOGS", 200_000);
+    let seed = from_environment("TSTAR_TEST_FIRST", 1);
     let limited = (seed..seed + logs).filter(|&seed| try_log(seed)).count() as u64;
     println!("{logs} random logs from seed {seed}: {limited} reached a limit");
     assert!(logs < 1000 || limited * 5 > logs * 2, "too few logs reached a limit: {limited}");

@@ -1,10 +1,9 @@
-//! Rules of the repository, each with a planted violation that it has to find.
-
-mod layers;
-mod words;
+//! Files: purity, sizes, reasons of dependencies, paths that lead out, and what is at the top.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::root;
 
 /// Names allowed at the top of the repository, besides dot files.
 const TOP_LEVEL: &[&str] = &[
@@ -64,17 +63,13 @@ const NO_PATH: &[&str] = &["../../etc/passwd", "../target/book", "../README.md"]
 const MAX_LINES: usize = 500;
 const MAX_WIDTH: usize = 100;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(path: &Path) -> String {
+pub fn read(path: &Path) -> String {
     let text = std::fs::read_to_string(root().join(path));
     text.unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
 }
 
 /// The repository's files, untracked ones included.
-fn files() -> Vec<PathBuf> {
+pub fn files() -> Vec<PathBuf> {
     listed(&["--cached", "--others", "--exclude-standard"])
 }
 
@@ -90,7 +85,7 @@ fn listed(which: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-fn rust_files(under: &str) -> Vec<PathBuf> {
+pub fn rust_files(under: &str) -> Vec<PathBuf> {
     let is_rust =
         |path: &PathBuf| path.starts_with(under) && path.extension().is_some_and(|e| e == "rs");
     let found: Vec<_> = files().into_iter().filter(is_rust).collect();
@@ -99,7 +94,7 @@ fn rust_files(under: &str) -> Vec<PathBuf> {
 }
 
 /// Applies `rule` to each file, and fails with all its findings.
-fn hold(files: Vec<PathBuf>, rule: impl Fn(&str) -> Vec<String>) {
+pub fn hold(files: Vec<PathBuf>, rule: impl Fn(&str) -> Vec<String>) {
     let found: Vec<_> = files
         .iter()
         .flat_map(|path| {
@@ -110,7 +105,7 @@ fn hold(files: Vec<PathBuf>, rule: impl Fn(&str) -> Vec<String>) {
 }
 
 /// Code only: without comments, and without the tests at the end of the file.
-fn code(text: &str) -> String {
+pub fn code(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     let is_tests = |at: usize| {
         lines[at].trim() == "#[cfg(test)]"
@@ -271,7 +266,7 @@ fn models_share_no_code_with_the_program() {
     assert_eq!(shares_code("use tstar::timeline::Trip;"), ["names tstar"]);
     assert_eq!(shares_code("use super::super::arrivals;"), ["names super::super"]);
     assert!(shares_code("let t_star = 1; // as tstar does").is_empty());
-    hold(rust_files("tests/it/model"), shares_code);
+    hold(rust_files("tests/sim/model"), shares_code);
 }
 
 #[test]
