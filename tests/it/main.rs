@@ -20,7 +20,6 @@ mod export_readers;
 mod faults;
 mod forget;
 mod formats;
-mod fresh;
 mod fuzz;
 mod hostile;
 mod http;

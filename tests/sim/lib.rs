@@ -18,6 +18,8 @@ mod allocator;
 #[cfg(test)]
 mod arrivals;
 #[cfg(test)]
+mod fresh;
+#[cfg(test)]
 mod mock;
 #[cfg(test)]
 mod processing;

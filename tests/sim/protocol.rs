@@ -43,6 +43,7 @@ use schedule::Shrunk;
 use world::EventCounts;
 
 use crate::counts;
+use crate::nodes::Nodes;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
 const OCCURS: [&str; 110] = [
@@ -273,4 +274,16 @@ fn every_schedule_ends_as_if_undisturbed() {
         assert!(rare.is_empty(), "in less than 0.1 % of the schedules: {rare:?}");
     }
     counts::SCHEDULES.print(ran);
+}
+
+/// Nodes that lose each deletion keep rows of trips as they were: without this, a simulation that
+/// checks nothing would pass as well.
+#[test]
+fn deletions_that_nodes_lose_are_noticed() {
+    let is_noticed = |seed| {
+        let mut seen = EventCounts::new();
+        let lose = |nodes: &mut Nodes| nodes.loses_deletions = true;
+        !schedule::run_over(seed, Shrunk::NOT, false, &mut seen, lose).is_empty()
+    };
+    assert!((0..100).any(is_noticed), "no schedule of 100 goes wrong without deletions");
 }

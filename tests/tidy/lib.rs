@@ -8,6 +8,8 @@
 pub mod page;
 
 #[cfg(test)]
+mod breaks;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod links;

@@ -58,6 +58,8 @@ pub struct Nodes {
     clock: i64,
     /// Whether nothing is late, lost or repeated.
     pub is_calm: bool,
+    /// Whether deletions have no effect: a planted fault, which schedules have to notice.
+    pub loses_deletions: bool,
     /// Two values of a trip were written at one timestamp.
     pub differs: bool,
     /// Prints what arrives.
@@ -75,6 +77,7 @@ impl Nodes {
             operations: Vec::new(),
             clock: CLOCK,
             is_calm,
+            loses_deletions: false,
             differs: false,
             is_verbose: false,
             seen: BTreeMap::new(),
@@ -98,7 +101,10 @@ impl Nodes {
 
     /// Sends a mutation to all replicas. Some messages are repeated, and some writes time out:
     /// before any message is sent, or while the others are under way.
-    pub fn send(&mut self, owner: usize, mutation: Mutation) -> usize {
+    pub fn send(&mut self, owner: usize, mut mutation: Mutation) -> usize {
+        if self.loses_deletions {
+            mutation.changes.retain(|change| !matches!(change, Change::Deletion(_)));
+        }
         let (failed, times_out) = (self.fails(10), self.fails(20));
         let waker = None;
         self.operations.push(Operation { owner, by: 0, times_out, failed, waker });

@@ -18,6 +18,7 @@ use super::reader::Reader;
 use super::table;
 use super::truth::{Skips, Truth, is_own};
 use super::world::{Dice, EventCounts, Homes, Shared, World, lock};
+use crate::nodes::Nodes;
 
 /// Steps of a schedule before its last processes finish, for a log of few records.
 const STEPS: usize = 1_200;
@@ -85,11 +86,24 @@ pub fn run(
     seen: &mut EventCounts,
 ) -> BTreeSet<&'static str> {
     let _replay = Replay(seed);
+    run_over(seed, shrunk, is_verbose, seen, |_| ())
+}
+
+/// The same over nodes that have a fault.
+pub fn run_over(
+    seed: u64,
+    shrunk: Shrunk,
+    is_verbose: bool,
+    seen: &mut EventCounts,
+    break_nodes: impl FnOnce(&mut Nodes),
+) -> BTreeSet<&'static str> {
     let mut dice = Dice::new(seed);
     let kind = Kind::random(&mut dice);
     let scripts = Script::random(&mut dice, kind, shrunk.records);
     let faults = dice.below(10).min(shrunk.faults);
     let schedule = Schedule::new(dice, scripts, (kind, faults), is_verbose);
+    let nodes = Arc::clone(&lock(&schedule.world).nodes);
+    break_nodes(&mut nodes.lock().expect("no holder of the lock panics"));
     let guard = schedule.enter();
     // The waits of the client for the brokers differ by chance alone.
     fastrand::seed(seed);

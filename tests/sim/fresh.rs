@@ -13,8 +13,8 @@ use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{Forget, LookupResult, Order, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
+use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on};
-use tstar_sim::nodes::{self, Connection, Nodes};
 
 const MINUTE: i64 = 60_000;
 
