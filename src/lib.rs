@@ -3,6 +3,8 @@
 //! samples extend a trip at either end without changing its id. Only a sample that joins two trips
 //! retires an id, and the retired id still resolves to the merged trip.
 //!
+//! The contract is `docs/design.md`.
+//!
 //! # Library
 //! What decides trips is a library without clock, I/O or async:
 //!
