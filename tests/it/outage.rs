@@ -3,7 +3,6 @@
 //! Each test asks: afterwards, does the store hold what an undisturbed run gives?
 
 mod behind;
-mod clock;
 mod datacenters;
 mod kill;
 mod limits;
@@ -11,13 +10,14 @@ mod nodes;
 mod proxy;
 mod restore;
 mod soak;
+mod timestamps;
 mod turns;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 use tstar::internals::kafka::producer::ProducerRecord;
@@ -39,13 +39,9 @@ struct Daemon {
 
 impl Daemon {
     fn start(folder: &Folder, name: &str, words: &str) -> Self {
-        Self::spawn(folder, name, folder.command(words))
-    }
-
-    fn spawn(folder: &Folder, name: &str, mut command: Command) -> Self {
         let log = folder.path(&format!("{name}.log"));
         let file = File::create(&log).unwrap();
-        let child = command.stdout(Stdio::piped()).stderr(file).spawn().unwrap();
+        let child = folder.command(words).stdout(Stdio::piped()).stderr(file).spawn().unwrap();
         Self { child, log }
     }
 

@@ -23,7 +23,10 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::TopicPartitionList;
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
+    TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -133,6 +136,14 @@ impl Topic {
         let grown = block_on(self.admin.create_partitions([&new], &options)).unwrap();
         grown.into_iter().for_each(|grown| drop(grown.unwrap()));
         self.wait_for_leaders(partitions);
+    }
+
+    /// Sets an option; the others get their defaults.
+    pub fn set(&self, name: &str, value: &str) {
+        let options = AdminOptions::new().request_timeout(Some(REQUEST_TIMEOUT));
+        let changed = AlterConfig::new(ResourceSpecifier::Topic(&self.name)).set(name, value);
+        let results = block_on(self.admin.alter_configs([&changed], &options)).unwrap();
+        results.into_iter().for_each(|result| drop(result.unwrap()));
     }
 
     /// Deletes the records of a partition before an offset, as retention would.

@@ -10,15 +10,11 @@
 //!   cannot change a password.
 //! - [`topic_id`] asks for the id of a topic.
 //!
-//! Linked with it, librdkafka waits by the monotonic clock instead of the system's.
-//!
 //! It is the only place with unsafe code, so that the program itself can forbid it.
 
 mod logins;
 mod records;
 mod topics;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-mod waits;
 
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;

@@ -101,9 +101,6 @@ impl Logins {
     /// # Errors
     /// librdkafka does not accept the credentials for this client.
     pub fn add<T: HasClient>(&self, client: T) -> Result<LoggedIn<T>, NotAccepted> {
-        // Every client comes here.
-        #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-        crate::waits::link();
         let native = client.native().map(Client);
         let mut state = self.lock();
         if let Some(native) = native {
