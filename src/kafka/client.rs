@@ -49,7 +49,7 @@ pub struct Brokers {
     options: BTreeMap<String, String>,
     /// As librdkafka gets them.
     client_options: BTreeMap<String, String>,
-    /// The login, if its credentials change.
+    /// The login, if it is by tokens.
     login: Option<Arc<Login>>,
     /// Longest time without progress; `None`: each caller's default.
     timeout: Option<Duration>,
@@ -81,7 +81,7 @@ impl Brokers {
     }
 
     /// [`Brokers::new`] with a file that has the password of `sasl.username`, or the secret of the
-    /// client of an OAuth token endpoint. It is read again while clients run.
+    /// client of an OAuth token endpoint. It is read once.
     ///
     /// # Errors
     /// Those of [`Brokers::new`]; the file cannot be read, or there is no user for it.
@@ -217,7 +217,7 @@ impl Brokers {
         config
     }
 
-    /// Creates a client that logs in with the credentials of these brokers.
+    /// Creates a client that logs in at these brokers.
     ///
     /// # Errors
     /// An option is unknown to the client, or it does not accept the login.

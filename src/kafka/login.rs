@@ -1,17 +1,17 @@
-//! How clients log in at the brokers, with credentials that change while they run: a password in a
-//! file, which is read again, and OAuth tokens, which expire.
+//! How clients log in at the brokers beyond what librdkafka does by itself: with a password from a
+//! file, and with OAuth tokens, which expire.
 //!
 //! librdkafka asks for tokens only where a client is polled, so a thread gives them to all clients
 //! instead, also to those that only ask for metadata.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use rdkafka_extra::{Credentials, HasClient, LoggedIn, Logins};
+use rdkafka_extra::{HasClient, LoggedIn, Logins};
 
 use super::token_endpoint::TokenEndpoint;
 use crate::telemetry::clock_ms;
@@ -22,9 +22,6 @@ const USER: &str = "sasl.username";
 /// Option: its password.
 const PASSWORD: &str = "sasl.password";
 
-/// Time after which a password file is read again.
-const FILE_INTERVAL: Duration = Duration::from_secs(5);
-
 /// Delays before another request for a token, after one that failed.
 const MIN_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(30);
@@ -32,50 +29,39 @@ const MAX_RETRY: Duration = Duration::from_secs(30);
 /// Maximum size of a password, bytes.
 const MAX_SECRET_BYTES: u64 = 64 << 10;
 
-/// The login of a program at the brokers, for all of its clients.
+/// The login of a program by OAuth tokens, for all of its clients.
 pub(super) struct Login {
     logins: Logins,
-    source: Source,
-    /// Why there are no new credentials.
+    endpoint: TokenEndpoint,
+    /// Why there is no new token.
     problem: Mutex<Option<String>>,
     /// Stops the thread when it is dropped.
     thread: OnceLock<Sender<()>>,
 }
 
-enum Source {
-    PasswordFile { user: String, file: SecretFile, password: Mutex<String> },
-    Tokens(TokenEndpoint),
-}
-
-/// A file with one secret, which may change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SecretFile(PathBuf);
-
-impl SecretFile {
-    /// Reads the secret, without the end of its line.
-    ///
-    /// # Errors
-    /// The file cannot be read, or holds no secret.
-    pub(super) fn read(&self) -> Result<String, String> {
-        use std::io::Read as _;
-        let path = self.0.display();
-        let mut text = String::new();
-        let read = std::fs::File::open(&self.0)
-            .and_then(|file| file.take(MAX_SECRET_BYTES).read_to_string(&mut text));
-        read.map_err(|error| format!("kafka_password_file `{path}` cannot be read: {error}"))?;
-        let secret = text.trim_end_matches(['\r', '\n']);
-        if secret.is_empty() || secret.contains(['\r', '\n', '\0']) {
-            return Err(format!(
-                "kafka_password_file `{path}` has to hold one line with the password"
-            ));
-        }
-        Ok(secret.to_owned())
+/// Reads a file with one secret, without the end of its line.
+///
+/// # Errors
+/// The file cannot be read, or holds no secret.
+pub(super) fn read_secret(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+    let shown = path.display();
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_SECRET_BYTES).read_to_string(&mut text));
+    read.map_err(|error| format!("kafka_password_file `{shown}` cannot be read: {error}"))?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() || secret.contains(['\r', '\n', '\0']) {
+        return Err(format!(
+            "kafka_password_file `{shown}` has to hold one line with the password"
+        ));
     }
+    Ok(secret.to_owned())
 }
 
 impl Login {
-    /// The login that options need beyond those of librdkafka, if they need any. Removes the
-    /// options that librdkafka must not get, and adds the password of the file.
+    /// The login by tokens, if the options ask for one. Removes the options that librdkafka must
+    /// not get, and adds the password of the file.
     ///
     /// # Errors
     /// The options contradict each other or the file, or the file cannot be read.
@@ -83,33 +69,26 @@ impl Login {
         options: &mut BTreeMap<String, String>,
         password_file: Option<&Path>,
     ) -> Result<Option<Arc<Self>>, String> {
-        let file = password_file.map(|path| SecretFile(path.to_owned()));
-        let source = match (TokenEndpoint::take_from(options, file.clone())?, file) {
-            (Some(endpoint), _) => Source::Tokens(endpoint),
-            (None, None) => return Ok(None),
-            (None, Some(file)) => {
-                let Some(user) = options.get(USER).cloned() else {
-                    return Err(format!(
-                        "kafka_password_file is set, but no user: set `{USER}` with --kafka"
-                    ));
-                };
-                let password = file.read()?;
-                if options.insert(PASSWORD.to_owned(), password.clone()).is_some() {
-                    return Err(format!(
-                        "`{PASSWORD}` and kafka_password_file are both set; remove one"
-                    ));
-                }
-                Source::PasswordFile { user, file, password: Mutex::new(password) }
-            }
-        };
-        let (logins, problem, thread) = Default::default();
-        Ok(Some(Arc::new(Self { logins, source, problem, thread })))
+        if let Some(endpoint) = TokenEndpoint::take_from(options, password_file)? {
+            let (logins, problem, thread) = Default::default();
+            return Ok(Some(Arc::new(Self { logins, endpoint, problem, thread })));
+        }
+        let Some(file) = password_file else { return Ok(None) };
+        if !options.contains_key(USER) {
+            return Err(format!(
+                "kafka_password_file is set, but no user: set `{USER}` with --kafka"
+            ));
+        }
+        if options.insert(PASSWORD.to_owned(), read_secret(file)?).is_some() {
+            return Err(format!("`{PASSWORD}` and kafka_password_file are both set; remove one"));
+        }
+        Ok(None)
     }
 
-    /// Adds a client, which gets the credentials of now and all that follow.
+    /// Adds a client, which gets the token of now and all that follow.
     ///
     /// # Errors
-    /// The client does not accept them.
+    /// The client does not accept it.
     pub(super) fn add<T: HasClient>(self: &Arc<Self>, client: T) -> Result<LoggedIn<T>, String> {
         let client = self.logins.add(client);
         self.thread.get_or_init(|| {
@@ -121,51 +100,38 @@ impl Login {
             }
             stop
         });
-        client.map_err(|error| format!("the client does not accept the login: {error}"))
+        client.map_err(|error| format!("the client does not accept the token: {error}"))
     }
 
-    /// Why there are no new credentials.
+    /// Why there is no new token.
     pub(super) fn problem(&self) -> Option<String> {
-        lock(&self.problem).clone()
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a problem, or that there is none, and logs it if it is a new one.
     fn report(&self, problem: Option<String>) {
-        let mut noted = lock(&self.problem);
+        let mut noted = self.lock();
         if let Some(problem) = problem.as_ref().filter(|_| *noted != problem) {
-            tracing::warn!(problem, "no new credentials for the brokers; the former ones are used");
+            tracing::warn!(problem, "no new token for the brokers; the former one is used");
         }
         *noted = problem;
     }
 
-    /// The password or token of now, if it is a new one, and the time after which to ask again.
-    async fn next(&self, failures: u32) -> (Result<Option<Credentials>, String>, Duration) {
-        match &self.source {
-            Source::PasswordFile { user, file, password } => {
-                let credentials = file.read().map(|read| {
-                    let mut known = lock(password);
-                    let is_new = *known != read;
-                    known.clone_from(&read);
-                    let user = user.clone();
-                    is_new.then_some(Credentials::Password { user, password: read })
-                });
-                (credentials, FILE_INTERVAL)
-            }
-            Source::Tokens(endpoint) => match endpoint.fetch().await {
-                Ok((credentials, expires_ms)) => {
-                    (Ok(Some(credentials)), until_renewal(expires_ms, clock_ms()))
-                }
-                Err(problem) => {
-                    let wait = MIN_RETRY.saturating_mul(1 << failures.min(10)).min(MAX_RETRY);
-                    (Err(problem), wait)
-                }
-            },
-        }
+    /// Gives the clients a new token; returns the time after which it is to be renewed.
+    ///
+    /// # Errors
+    /// There is none, or a client does not accept it.
+    async fn renew(&self) -> Result<Duration, String> {
+        let token = self.endpoint.fetch().await?;
+        let wait = until_renewal(token.expires_ms, clock_ms());
+        let set = self.logins.set(token);
+        set.map_err(|error| format!("the client does not accept the token: {error}"))?;
+        Ok(wait)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A token is renewed after four fifths of its life.
@@ -174,28 +140,32 @@ fn until_renewal(expires_ms: i64, now_ms: i64) -> Duration {
     Duration::from_millis(left / 5 * 4).max(MIN_RETRY)
 }
 
-/// Sets new credentials for as long as there is a login.
+/// The delay after this number of failures in a row.
+fn retry_delay(failures: u32) -> Duration {
+    MIN_RETRY.saturating_mul(1 << failures.min(10)).min(MAX_RETRY)
+}
+
+/// Renews the token for as long as there is a login.
 fn keep(login: &Weak<Login>, stopped: &Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let mut failures = 0;
     loop {
         let Some(login) = login.upgrade() else { return };
-        let wait = match &runtime {
-            Ok(runtime) => {
-                let (next, wait) = runtime.block_on(login.next(failures));
-                let set = next.and_then(|credentials| {
-                    let set = credentials.map_or(Ok(()), |it| login.logins.set(it));
-                    set.map_err(|error| format!("the client does not accept the login: {error}"))
-                });
-                failures = if set.is_ok() { 0 } else { failures + 1 };
-                login.report(set.err());
-                wait
+        let renewed = match &runtime {
+            Ok(runtime) => runtime.block_on(login.renew()),
+            Err(error) => Err(format!("no request can be made to log in: {error}")),
+        };
+        let wait = match &renewed {
+            Ok(wait) => {
+                failures = 0;
+                *wait
             }
-            Err(error) => {
-                login.report(Some(format!("no request can be made to log in: {error}")));
-                MAX_RETRY
+            Err(_) => {
+                failures += 1;
+                retry_delay(failures - 1)
             }
         };
+        login.report(renewed.err());
         drop(login);
         if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
             return;
@@ -220,8 +190,8 @@ mod tests {
             let mut options = options(pairs);
             Login::from_options(&mut options, Some(&path)).map(|login| (login.is_some(), options))
         };
-        let (is_kept, used) = login("hunter2 \r\n", &[(USER, "ann")]).unwrap();
-        assert!(is_kept);
+        let (has_token, used) = login("hunter2 \r\n", &[(USER, "ann")]).unwrap();
+        assert!(!has_token);
         assert_eq!(used[PASSWORD], "hunter2 ");
         for (content, pairs, why) in [
             ("hunter2", &[] as &[(&str, &str)], "set `sasl.username`"),
@@ -239,29 +209,17 @@ mod tests {
         assert!(Login::from_options(&mut options(&[(USER, "ann")]), None).unwrap().is_none());
     }
 
-    #[tokio::test]
-    async fn a_changed_password_is_new_once_and_a_broken_file_keeps_the_former() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("password");
-        std::fs::write(&path, "first").unwrap();
-        let login =
-            Login::from_options(&mut options(&[(USER, "ann")]), Some(&path)).unwrap().unwrap();
-        assert_eq!(login.next(0).await.0, Ok(None));
-        std::fs::write(&path, "second\n").unwrap();
-        let second = Credentials::Password { user: "ann".into(), password: "second".into() };
-        assert_eq!(login.next(0).await.0, Ok(Some(second)));
-        assert_eq!(login.next(0).await.0, Ok(None));
-        std::fs::write(&path, "").unwrap();
-        assert!(login.next(0).await.0.is_err());
-        std::fs::write(&path, "second").unwrap();
-        assert_eq!(login.next(0).await.0, Ok(None));
-    }
-
     #[test]
     fn a_token_is_renewed_before_it_expires() {
         assert_eq!(until_renewal(1_000_000, 900_000), Duration::from_secs(80));
         for expires_ms in [900_000, 899_000, i64::MIN] {
             assert_eq!(until_renewal(expires_ms, 900_000), MIN_RETRY);
         }
+    }
+
+    #[test]
+    fn a_token_is_asked_for_ever_more_rarely_while_that_fails() {
+        let delays = [0, 1, 4, 5, u32::MAX].map(retry_delay);
+        assert_eq!(delays.map(|delay| delay.as_secs()), [1, 2, 16, 30, 30]);
     }
 }

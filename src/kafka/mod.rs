@@ -14,7 +14,7 @@
 //! | [`headers`] | reads the headers of a record, also those whose names are not UTF-8 |
 //! | [`journal`] | writes the change feed and the dead letters of a partition |
 //! | [`letter_limit`] | encodes a dead letter as a record within the size limit of its topic |
-//! | `login` | logs clients in, with credentials that change while they run |
+//! | `login` | passwords from a file, and OAuth tokens, which change while clients run |
 //! | [`options`] | which client options may be shown |
 //! | [`partition_handle`] | state that the polling thread and a partition worker share |
 //! | [`partitioning`] | infers the partitioner of the producers |

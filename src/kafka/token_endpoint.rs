@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use hyper::header::HeaderValue;
-use rdkafka_extra::Credentials;
+use rdkafka_extra::OAuthToken;
 use serde::Deserialize;
 
-use super::login::SecretFile;
+use super::login::read_secret;
 use crate::telemetry::clock_ms;
 use crate::web::{Client, ClientOptions, HAS_LOGIN, WebUrl, encoded};
 
@@ -40,17 +41,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct TokenEndpoint {
     url: WebUrl,
     client_id: String,
-    secret: Secret,
+    secret: String,
     /// `None` if the endpoint decides.
     scope: Option<String>,
     extensions: Vec<(String, String)>,
     authorities: Option<Authorities>,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-enum Secret {
-    Given(String),
-    File(SecretFile),
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -93,10 +88,10 @@ impl TokenEndpoint {
     /// Takes the endpoint out of options, if they have one.
     ///
     /// # Errors
-    /// They are incomplete, or ask for a grant that is not supported.
+    /// They are incomplete, or ask for a grant that is not supported; the file cannot be read.
     pub(super) fn take_from(
         options: &mut BTreeMap<String, String>,
-        file: Option<SecretFile>,
+        file: Option<&Path>,
     ) -> Result<Option<Self>, String> {
         if options.get(METHOD).is_none_or(|method| !method.eq_ignore_ascii_case("oidc")) {
             return Ok(None);
@@ -125,8 +120,8 @@ impl TokenEndpoint {
                 let name = CLIENT_SECRET[0];
                 return Err(format!("`{name}` and kafka_password_file are both set; remove one"));
             }
-            (Some(secret), None) => Secret::Given(secret),
-            (None, Some(file)) => Secret::File(file),
+            (Some(secret), None) => secret,
+            (None, Some(file)) => read_secret(file)?,
             (None, None) => {
                 return Err(format!("{}, or kafka_password_file", missing(CLIENT_SECRET[0])));
             }
@@ -139,11 +134,11 @@ impl TokenEndpoint {
         Ok(Some(Self { url, client_id, secret, scope, extensions, authorities }))
     }
 
-    /// A new token, and when it expires, ms since 1970.
+    /// A new token.
     ///
     /// # Errors
     /// The endpoint does not answer, or refuses. The text has no secret.
-    pub(super) async fn fetch(&self) -> Result<(Credentials, i64), String> {
+    pub(super) async fn fetch(&self) -> Result<OAuthToken, String> {
         let scope = self.scope.as_deref().map(encoded);
         let scope = scope.map_or_else(String::new, |scope| format!("&scope={scope}"));
         let form = format!("grant_type={CLIENT_CREDENTIALS}{scope}");
@@ -168,20 +163,15 @@ impl TokenEndpoint {
                 "answers with a token that has no time of expiry; have it add `expires_in`".into(),
             )
         })?;
-        let credentials = Credentials::Token {
+        Ok(OAuthToken {
             token: answer.access_token,
             principal: claims.sub.unwrap_or_else(|| self.client_id.clone()),
             expires_ms,
             extensions: self.extensions.clone(),
-        };
-        Ok((credentials, expires_ms))
+        })
     }
 
     fn client(&self) -> Result<Client, String> {
-        let secret = match &self.secret {
-            Secret::Given(secret) => secret.clone(),
-            Secret::File(file) => file.read()?,
-        };
         let authorities = match &self.authorities {
             None => None,
             Some(Authorities::Pem(pem)) => Some(pem.clone().into_bytes()),
@@ -190,7 +180,7 @@ impl TokenEndpoint {
                     .map_err(|error| format!("`{CA_FILE}` `{path}` cannot be read: {error}"))?,
             ),
         };
-        let login = BASE64.encode(format!("{}:{secret}", self.client_id).as_bytes());
+        let login = BASE64.encode(format!("{}:{}", self.client_id, self.secret).as_bytes());
         let mut authorization = HeaderValue::try_from(format!("Basic {login}"))
             .map_err(|_| "the login of the token endpoint cannot be sent as a header".to_owned())?;
         authorization.set_sensitive(true);

@@ -51,16 +51,16 @@ async fn a_token_is_asked_for_with_the_login_and_the_scope() {
     let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": 60});
     let (url, asked) = endpoint(200, answer.to_string()).await;
     let more = [(SCOPE, "kafka read"), (EXTENSIONS, "logicalCluster=a, poolId=b=c")];
-    let (credentials, expires_ms) = taken(&url, &more).fetch().await.unwrap();
-    assert_eq!(expires_ms, 2_000_000_000_500, "the token's own time counts");
+    let issued = taken(&url, &more).fetch().await.unwrap();
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let expected = Credentials::Token {
+    let expected = OAuthToken {
         token,
         principal: "service-account-tstar".into(),
-        expires_ms,
+        // The token's own time counts.
+        expires_ms: 2_000_000_000_500,
         extensions: vec![pair("logicalCluster", "a"), pair("poolId", "b=c")],
     };
-    assert_eq!(credentials, expected);
+    assert_eq!(issued, expected);
     // `tstar:hunter2`.
     let login = "Basic dHN0YXI6aHVudGVyMg==".to_owned();
     let form = "grant_type=client_credentials&scope=kafka%20read".to_owned();
@@ -72,10 +72,9 @@ async fn an_opaque_token_expires_as_the_answer_says() {
     let answer = json!({"access_token": "opaque", "expires_in": 3600}).to_string();
     let (url, asked) = endpoint(200, answer).await;
     let before_ms = clock_ms();
-    let (credentials, expires_ms) = taken(&url, &[]).fetch().await.unwrap();
+    let OAuthToken { principal, expires_ms, .. } = taken(&url, &[]).fetch().await.unwrap();
     let span = before_ms + 3_600_000..=clock_ms() + 3_600_000;
     assert!(span.contains(&expires_ms), "{expires_ms} is not in {span:?}");
-    let Credentials::Token { principal, .. } = credentials else { panic!("{credentials:?}") };
     assert_eq!(principal, "tstar");
     assert_eq!(asked.lock().unwrap()[0].1, "grant_type=client_credentials");
 }

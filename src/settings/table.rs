@@ -216,8 +216,7 @@ settings! {
     /// Path of the file with the password at the brokers; empty for none.
     kafka_password_file: String {
         key: "kafka_password_file", default: "", syntax: TEXT, flags: [Topic, Brokers, Cluster, Epoch],
-        help: "File with the password of sasl.username, or the secret of an OAuth client; read again \
-               when it changes",
+        help: "File with the password of sasl.username, or the secret of an OAuth client",
     }
 
     /// URL of the schema registry; empty for none.

@@ -5,9 +5,8 @@
 //!   has both.
 //! - [`RecordConsumer`] reads the records of several partitions, many at a time, without copying
 //!   them. rdkafka's poll costs an event, an allocation and two readings of the clock a record.
-//! - [`Logins`] changes the credentials of clients while they are used. rdkafka asks for OAuth
-//!   tokens when a client is polled, which clients for metadata and administration are not, and
-//!   cannot change a password.
+//! - [`Logins`] changes the OAuth token of clients while they are used. rdkafka asks for one when a
+//!   client is polled, which clients for metadata and administration are not.
 //! - [`topic_id`] asks for the id of a topic.
 //!
 //! It is the only place with unsafe code, so that the program itself can forbid it.
@@ -24,14 +23,14 @@ use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
-pub use self::logins::{Credentials, HasClient, LoggedIn, Logins, NotAccepted};
+pub use self::logins::{HasClient, LoggedIn, Logins, NotAccepted, OAuthToken};
 pub use self::records::{QueuedHeaders, QueuedMessage, RecordConsumer, SharedQueue};
 pub use self::topics::topic_id;
 
 /// The queue of a partition, detached from the consumer's own queue for as long as this value
 /// lives.
 pub struct PartitionQueue<'a, C: ConsumerContext> {
-    /// Has to outlive the queue, and refreshes credentials when it is polled.
+    /// Has to outlive the queue, and serves callbacks when it is polled.
     consumer: &'a BaseConsumer<C>,
     queue: NonNull<sys::rd_kafka_queue_t>,
 }
@@ -83,7 +82,7 @@ impl<'a, C: ConsumerContext> PartitionQueue<'a, C> {
     /// such as those of its brokers, go to its context; the consumer's errors are returned without
     /// an offset.
     pub fn poll(&self, timeout: Duration) -> Option<Event> {
-        // Refreshes credentials. Events of the partition do not come here: its queue is detached.
+        // Serves callbacks. Events of the partition do not come here: its queue is detached.
         if let Some(Err(error)) = self.consumer.poll(Duration::ZERO) {
             let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
             return Some(Event::Failed { code, offset: None, message: error.to_string() });

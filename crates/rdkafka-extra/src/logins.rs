@@ -1,4 +1,4 @@
-//! Credentials of clients that are in use.
+//! OAuth tokens of clients that are in use.
 
 use std::ffi::{CStr, CString, NulError, c_char};
 use std::fmt;
@@ -14,39 +14,26 @@ use rdkafka::producer::{FutureProducer, Producer, ProducerContext, ThreadedProdu
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::util::AsyncRuntime;
 
-/// What a client logs in with.
+/// What a client logs in with by OAUTHBEARER.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Credentials {
-    /// For SCRAM and PLAIN.
-    Password {
-        /// Name of the user.
-        user: String,
-        /// Its password.
-        password: String,
-    },
-    /// For OAUTHBEARER.
-    Token {
-        /// The token.
-        token: String,
-        /// Name of the user. Brokers decide by the token only.
-        principal: String,
-        /// When the token expires, ms since 1970.
-        expires_ms: i64,
-        /// SASL extensions (RFC 7628).
-        extensions: Vec<(String, String)>,
-    },
+pub struct OAuthToken {
+    /// The token.
+    pub token: String,
+    /// Name of the user. Brokers decide by the token only.
+    pub principal: String,
+    /// When the token expires, ms since 1970.
+    pub expires_ms: i64,
+    /// SASL extensions (RFC 7628).
+    pub extensions: Vec<(String, String)>,
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for OAuthToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Password { .. } => "Password",
-            Self::Token { .. } => "Token",
-        })
+        f.debug_struct("OAuthToken").field("expires_ms", &self.expires_ms).finish_non_exhaustive()
     }
 }
 
-/// librdkafka does not accept credentials: why, without them.
+/// librdkafka does not accept a token: why, without the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAccepted(pub String);
 
@@ -61,18 +48,18 @@ impl std::error::Error for NotAccepted {}
 impl From<NulError> for NotAccepted {
     /// The error itself has the bytes.
     fn from(_: NulError) -> Self {
-        Self("they contain a NUL".into())
+        Self("it contains a NUL".into())
     }
 }
 
-/// The clients of one login. All of them get its credentials, also those that are added later.
+/// The clients of one login. All of them get its token, also those that are added later.
 #[derive(Clone, Default)]
 pub struct Logins(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     clients: Vec<Client>,
-    credentials: Option<Credentials>,
+    token: Option<OAuthToken>,
 }
 
 /// A client that lives: its [`LoggedIn`] removes it from the list before it is destroyed.
@@ -96,15 +83,15 @@ impl Logins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a client. It logs in with the credentials set last, if there are any.
+    /// Adds a client. It logs in with the token set last, if there is one.
     ///
     /// # Errors
-    /// librdkafka does not accept the credentials for this client.
+    /// librdkafka does not accept the token for this client.
     pub fn add<T: HasClient>(&self, client: T) -> Result<LoggedIn<T>, NotAccepted> {
         let native = client.native().map(Client);
         let mut state = self.lock();
         if let Some(native) = native {
-            state.credentials.as_ref().map_or(Ok(()), |it| native.set(it))?;
+            state.token.as_ref().map_or(Ok(()), |token| native.set(token))?;
             state.clients.push(native);
         }
         drop(state);
@@ -112,54 +99,24 @@ impl Logins {
         Ok(LoggedIn { _entry: entry, client })
     }
 
-    /// Sets the credentials of all clients. Connections log in with them from now on; those that
-    /// are logged in stay so until the broker asks again.
+    /// Sets the token of all clients. Connections log in with it from now on; those that are logged
+    /// in stay so until the broker asks again.
     ///
     /// # Errors
-    /// librdkafka does not accept them for a client. The others have them.
-    pub fn set(&self, credentials: Credentials) -> Result<(), NotAccepted> {
+    /// librdkafka does not accept it for a client. The others have it.
+    pub fn set(&self, token: OAuthToken) -> Result<(), NotAccepted> {
         let mut state = self.lock();
         // The lock keeps the clients alive.
-        let set: Vec<_> = state.clients.iter().map(|client| client.set(&credentials)).collect();
-        state.credentials = Some(credentials);
+        let set: Vec<_> = state.clients.iter().map(|client| client.set(&token)).collect();
+        state.token = Some(token);
         set.into_iter().collect()
     }
 }
 
 impl Client {
-    fn set(self, credentials: &Credentials) -> Result<(), NotAccepted> {
-        match credentials {
-            Credentials::Password { user, password } => self.set_password(user, password),
-            Credentials::Token { token, principal, expires_ms, extensions } => {
-                self.set_token(token, principal, *expires_ms, extensions)
-            }
-        }
-    }
-
-    fn set_password(self, user: &str, password: &str) -> Result<(), NotAccepted> {
-        let (user, password) = (CString::new(user)?, CString::new(password)?);
-        // SAFETY: the caller has a client that lives, and librdkafka copies both texts.
-        let error = unsafe {
-            sys::rd_kafka_sasl_set_credentials(self.0.as_ptr(), user.as_ptr(), password.as_ptr())
-        };
-        let Some(error) = NonNull::new(error) else { return Ok(()) };
-        // SAFETY: the error is ours until it is destroyed; so below.
-        let text = unsafe { sys::rd_kafka_error_string(error.as_ptr()) };
-        // SAFETY: librdkafka's texts end with a NUL.
-        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-        // SAFETY: it is not used after this.
-        unsafe { sys::rd_kafka_error_destroy(error.as_ptr()) }
-        Err(NotAccepted(text))
-    }
-
-    fn set_token(
-        self,
-        token: &str,
-        principal: &str,
-        expires_ms: i64,
-        extensions: &[(String, String)],
-    ) -> Result<(), NotAccepted> {
-        let (token, principal) = (CString::new(token)?, CString::new(principal)?);
+    fn set(self, given: &OAuthToken) -> Result<(), NotAccepted> {
+        let OAuthToken { token, principal, expires_ms, extensions } = given;
+        let (token, principal) = (CString::new(&**token)?, CString::new(&**principal)?);
         let extensions = extensions.iter().flat_map(|(name, value)| [&**name, &**value]);
         let extensions = extensions.map(CString::new).collect::<Result<Vec<_>, _>>()?;
         let mut pointers: Vec<*const c_char> = extensions.iter().map(|it| it.as_ptr()).collect();
@@ -170,7 +127,7 @@ impl Client {
             sys::rd_kafka_oauthbearer_set_token(
                 self.0.as_ptr(),
                 token.as_ptr(),
-                expires_ms,
+                *expires_ms,
                 principal.as_ptr(),
                 pointers.as_mut_ptr(),
                 pointers.len(),
@@ -187,7 +144,7 @@ impl Client {
     }
 }
 
-/// A client whose credentials change with its [`Logins`].
+/// A client whose token changes with its [`Logins`].
 pub struct LoggedIn<T> {
     /// Dropped first.
     _entry: Option<Entry>,
@@ -203,7 +160,7 @@ impl<T> Deref for LoggedIn<T> {
 }
 
 impl<T> From<T> for LoggedIn<T> {
-    /// A client whose credentials do not change.
+    /// A client that needs no token.
     fn from(client: T) -> Self {
         Self { _entry: None, client }
     }

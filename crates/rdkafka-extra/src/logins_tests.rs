@@ -3,29 +3,33 @@ use rdkafka::config::{ClientConfig, FromClientConfig};
 
 use super::*;
 
-fn client<T: FromClientConfig>(mechanism: &str) -> T {
+fn client<T: FromClientConfig>() -> T {
     let mut config = ClientConfig::new();
     // Nothing listens there.
     config.set("bootstrap.servers", "127.0.0.1:1").set("security.protocol", "sasl_plaintext");
-    config.set("sasl.mechanism", mechanism).set("sasl.username", "ann");
-    config.set("sasl.password", "first").create().unwrap()
+    config.set("sasl.mechanism", "OAUTHBEARER").create().unwrap()
 }
 
-fn password(password: &str) -> Credentials {
-    Credentials::Password { user: "ann".into(), password: password.into() }
+fn token(token: &str) -> OAuthToken {
+    OAuthToken {
+        token: token.into(),
+        principal: "ann".into(),
+        expires_ms: i64::MAX / 1000,
+        extensions: vec![],
+    }
 }
 
 #[test]
-fn clients_of_each_kind_get_new_credentials_until_they_are_dropped() {
+fn clients_of_each_kind_get_new_tokens_until_they_are_dropped() {
     let logins = Logins::default();
-    let consumer = logins.add(client::<BaseConsumer>("PLAIN")).unwrap();
-    logins.set(password("second")).unwrap();
-    let admin = logins.add(client::<AdminClient<DefaultClientContext>>("PLAIN")).unwrap();
-    let producer = logins.add(client::<FutureProducer>("PLAIN")).unwrap();
-    logins.set(password("third")).unwrap();
+    let consumer = logins.add(client::<BaseConsumer>()).unwrap();
+    logins.set(token("second")).unwrap();
+    let admin = logins.add(client::<AdminClient<DefaultClientContext>>()).unwrap();
+    let producer = logins.add(client::<FutureProducer>()).unwrap();
+    logins.set(token("third")).unwrap();
     assert_eq!(logins.lock().clients.len(), 3);
     drop((consumer, admin));
-    logins.set(password("fourth")).unwrap();
+    logins.set(token("fourth")).unwrap();
     assert_eq!(logins.lock().clients.len(), 1);
     drop(producer);
     assert_eq!(logins.lock().clients, []);
@@ -34,24 +38,19 @@ fn clients_of_each_kind_get_new_credentials_until_they_are_dropped() {
 #[test]
 fn what_librdkafka_does_not_accept_is_reported_without_the_secret() {
     let logins = Logins::default();
-    let consumer = logins.add(client::<BaseConsumer>("PLAIN")).unwrap();
-    let token = Credentials::Token {
-        token: "hunter2".into(),
-        principal: "ann".into(),
-        expires_ms: i64::MAX / 1000,
-        extensions: vec![],
-    };
-    for credentials in [token.clone(), password("hunter2\0")] {
-        let problem = logins.set(credentials).unwrap_err();
+    let consumer = logins.add(client::<BaseConsumer>()).unwrap();
+    let expired = OAuthToken { expires_ms: 1, ..token("hunter2") };
+    for refused in [expired.clone(), token("hunter2\0")] {
+        let problem = logins.set(refused).unwrap_err();
         assert!(!problem.0.is_empty() && !problem.0.contains("hunter2"), "{problem}");
     }
-    assert!(!format!("{token:?} {logins:?}").contains("hunter2"));
+    assert!(!format!("{expired:?} {logins:?}").contains("hunter2"));
     drop(consumer);
 }
 
 #[test]
 fn a_record_consumer_keeps_its_client() {
-    let consumer: LoggedIn<BaseConsumer> = client::<BaseConsumer>("PLAIN").into();
+    let consumer: LoggedIn<BaseConsumer> = client::<BaseConsumer>().into();
     let native = consumer.client().native_ptr();
     let records = crate::RecordConsumer::new(consumer);
     assert_eq!(records.consumer().client().native_ptr(), native);
