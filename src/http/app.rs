@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use super::audit::Refusals;
 use super::body::MAX_SAMPLES;
 use super::budget::Budget;
+use super::changes::StreamClient;
 use super::clients::PerClient;
 use super::connection::Tls;
 use super::middleware::policy;
@@ -168,7 +169,7 @@ pub struct App {
     pub(super) peers: Option<Arc<Peers>>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
-    pub(super) client_streams: PerClient<String>,
+    pub(super) client_streams: PerClient<StreamClient>,
     clock: fn() -> i64,
 }
 

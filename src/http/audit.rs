@@ -157,11 +157,12 @@ pub fn logged_in(token: &str, client: Option<Peer>) {
     );
 }
 
-/// Logs the end of a session: `action` is `logout` or `revoke`.
-pub fn ended_session(client: &Client, (action, verb): (&str, &str), session: &str) {
+/// Logs a logout.
+pub fn logged_out(token: &str, client: Option<Peer>) {
+    let client = address(client);
     tracing::info!(
-        target: AUDIT, audit = action, token = client.token(), client = address(client.peer),
-        session, outcome = "ok", "audit: session {session} {verb} {client}"
+        target: AUDIT, audit = "logout", token, client, outcome = "ok",
+        "audit: logout with token `{token}` from {client}"
     );
 }
 

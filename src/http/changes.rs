@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use super::feed::FeedCursor;
 use super::params::Params;
 use super::phase::{Phase, draining};
 use super::problem::{ParamError, Problem};
+use super::sessions::SessionKey;
 use super::token::Right;
 use super::trip_response::MAX_LIST;
 use crate::kafka::tail::Offsets;
@@ -138,17 +140,26 @@ pub async fn follow(
     Ok(Sse::new(events).keep_alive(keep).into_response())
 }
 
-/// Counts a stream of a client: of a login, or of an address.
+/// Whose streams are limited together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StreamClient {
+    /// A login.
+    Session(SessionKey),
+    /// An address without one, or an IPv6 network.
+    Network(IpAddr),
+}
+
+/// Counts a stream of a client.
 fn acquire_stream(
     app: &App,
     access: &Access,
     peer: Option<Peer>,
-) -> Result<Option<ClientSlot<String>>, Problem> {
+) -> Result<Option<ClientSlot<StreamClient>>, Problem> {
     let Some(peer) = peer else { return Ok(None) };
     let options = &app.options;
     let client = match access.session() {
-        Some(used) => used.name.clone(),
-        None => peer.network().to_string(),
+        Some(used) => StreamClient::Session(used.key),
+        None => StreamClient::Network(peer.network()),
     };
     let max = peer.limit(options.streams_per_client, options.streams);
     let slot = app.client_streams.acquire(client, max);
@@ -177,7 +188,7 @@ struct Follower {
     pending: VecDeque<(FeedCursor, Arc<str>)>,
     phase: watch::Receiver<Phase>,
     /// Its places in the limits of the client and of the server.
-    _limits: (Option<ClientSlot<String>>, OwnedSemaphorePermit),
+    _limits: (Option<ClientSlot<StreamClient>>, OwnedSemaphorePermit),
 }
 
 /// The type of an event.
@@ -197,7 +208,7 @@ impl Follower {
                 self.after = seq;
                 return Some((Ok(message), self));
             }
-            // A removed token and a revoked session end their streams.
+            // A removed token and a session that ended end their streams.
             if !self.app.still_has(&self.access, Right::Read) {
                 return None;
             }

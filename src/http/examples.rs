@@ -157,14 +157,6 @@ fn answer(status: StatusCode, operation: &str) -> Option<Value> {
             {"status": "end", "reason": null, "message": null},
             {"status": "dead", "reason": "missing_field", "message": "lat is absent"},
         ]}),
-        "sessions" => json!({"sessions": [{
-            "id": "0123456789abcdef",
-            "token": "maps",
-            "created": format_time(at(0).ms()),
-            "last_used": format_time(at(20).ms()),
-            "address": "192.0.2.7",
-            "current": true,
-        }]}),
         "summary" => json!({"rows": [sums_of_day()], "total": sums()}),
         "tags" => json!({"tags": [tag()]}),
         "trip" => retired(),
@@ -186,7 +178,7 @@ fn problem(status: StatusCode, operation: &Operation) -> Option<Value> {
         StatusCode::FORBIDDEN if takes_samples => {
             ("takes_no_samples", "this server does not accept samples; start it with --token-file")
         }
-        StatusCode::FORBIDDEN if ["login", "logout", "revokeSession"].contains(&id) => {
+        StatusCode::FORBIDDEN if ["login", "logout"].contains(&id) => {
             ("foreign_origin", "the request is from a page of another origin")
         }
         StatusCode::FORBIDDEN => {
@@ -256,9 +248,6 @@ fn not_found(operation: &str) -> Option<Problem> {
             let detail = "no trip of device `truck-17` covers 2026-11-20T21:38:00.000Z";
             let before = problem("no_trip", detail).with("previous", trip(Extras::default()));
             before.with("next", Value::Null)
-        }
-        "revokeSession" => {
-            problem("no_session", "the session does not exist; GET /v1/sessions lists them")
         }
         id if id.starts_with("tripsOfDevice") => {
             problem("no_device", "no sample of device `truck-17` is stored; see /v1/devices")

@@ -112,11 +112,6 @@ fn write_routes() -> Routes {
         .routes(routes!(samples::post_samples))
 }
 
-/// Routes that require any token, if the server has tokens, and count as requests.
-fn session_routes() -> Routes {
-    Routes::default().routes(routes!(session::list)).routes(routes!(session::revoke))
-}
-
 /// Routes for apps. They require a token with the right to write, as a bearer or as a password, and
 /// count as requests.
 fn app_routes() -> Routes {
@@ -157,9 +152,7 @@ fn router(app: &Arc<App>) -> Router {
     let writes = Router::from(write_routes())
         .layer(limit_requests())
         .layer(from_fn_with_state(Arc::clone(app), access::require_write));
-    let guarded = Router::from(session_routes())
-        .layer(limit_requests())
-        .merge(reads)
+    let guarded = reads
         .merge(writes)
         .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory))
         .layer(from_fn_with_state(Arc::clone(app), access::require_auth));

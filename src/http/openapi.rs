@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::examples::add_examples;
 use super::page::{gzip, static_response};
 use super::trip_lists;
-use super::{app_routes, open_routes, read_routes, session_routes, unlimited_routes, write_routes};
+use super::{app_routes, open_routes, read_routes, unlimited_routes, write_routes};
 use crate::views::Form;
 
 /// The OpenAPI document without the routes.
@@ -95,8 +95,6 @@ fn add_common_responses(operation: &mut Operation) {
     let open = [SecurityRequirement::default()];
     let is_guarded = operation.security.as_deref() != Some(&open[..]);
     let is_for_apps = is_guarded && operation.security.is_some();
-    // Any token lists the sessions that are its own.
-    let needs_right = is_guarded && operation.operation_id.as_deref() != Some("sessions");
     if is_for_apps && let Some(RefOr::T(body)) = &mut operation.request_body {
         // An app that sends none gets the answer of success, as for any body.
         body.required = Some(Required::False);
@@ -124,7 +122,7 @@ fn add_common_responses(operation: &mut Operation) {
             "403",
             "The token does not have the right that the route needs (`forbidden`), or the request has the cookie of a login, but is not from the page of this server (`foreign_origin`)",
         ),
-        (needs_right, "403", "The token does not have the right that the route needs"),
+        (is_guarded, "403", "The token does not have the right that the route needs"),
     ];
     for (_, status, description) in responses.into_iter().filter(|(applies, ..)| *applies) {
         let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
@@ -142,7 +140,6 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut api = OpenApiRouter::with_openapi(ApiDoc::openapi())
         .merge(read_routes())
         .merge(write_routes())
-        .merge(session_routes())
         .merge(unlimited_routes())
         .merge(app_routes())
         .merge(open_routes())

@@ -3,25 +3,23 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::{Extension, extract::FromRequest};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::access::{Access, COOKIE, Denied, SECURE_COOKIE, require, unauthorized};
 use super::app::App;
-use super::audit::{self, Client, LOGIN};
+use super::audit::{self, LOGIN};
 use super::body::{Limited, MAX_LOGIN};
 use super::clients::Peer;
 use super::origin;
 use super::page::PageSettings;
 use super::problem::{ParamError, Problem};
-use super::sessions::{MAX_AGE_S, SessionView};
-use super::token::{Right, TokenKey};
-use super::trips::path_segment;
+use super::sessions::MAX_AGE_S;
+use super::token::Right;
 use crate::model::time::format_time;
 
 /// A login request.
@@ -30,13 +28,6 @@ use crate::model::time::format_time;
 pub struct Login {
     /// A token of the server, with the right to read.
     token: String,
-}
-
-/// The active sessions.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SessionList {
-    /// Sessions, most recently used first.
-    sessions: Vec<SessionView>,
 }
 
 /// A cookie of this server. Scripts cannot read it, and requests of other sites do not send it.
@@ -82,10 +73,9 @@ pub async fn login(
         .inspect_err(|_| app.refusals.forbidden(token.name(), LOGIN, client))?;
     // A browser has one session: a new login ends the former one.
     if let Some(used) = app.session_of(&headers) {
-        app.sessions.close(&used.name, |_| true);
+        app.sessions.close(&used.key);
     }
-    let address = client.map(|Peer(address)| address);
-    let id = app.sessions.open(token.key(), address, app.now_ms()).map_err(|error| {
+    let id = app.sessions.open(token.key(), app.now_ms()).map_err(|error| {
         tracing::error!(%error, "cannot read random bytes");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "cannot start a session now")
     })?;
@@ -109,72 +99,14 @@ pub async fn logout(
     origin::reject_foreign(&headers, app.has_tls())?;
     if let Some(used) = app.session_of(&headers) {
         origin::require_same(&headers, app.has_tls())?;
-        app.sessions.close(&used.name, |_| true);
+        app.sessions.close(&used.key);
         let tokens = app.options.tokens.as_ref();
         if let Some(token) = tokens.and_then(|tokens| tokens.current().by_key(used.token)) {
-            let name = used.name.clone();
-            let client = Client { access: Access::Session(used, token), peer: peer.map(|it| it.0) };
-            audit::ended_session(&client, ("logout", "ended"), &name);
+            audit::logged_out(token.name(), peer.map(|it| it.0));
         }
     }
     let removed = [true, false].map(|is_secure| (header::SET_COOKIE, cookie("", 0, is_secure)));
     Ok((StatusCode::NO_CONTENT, AppendHeaders(removed)).into_response())
-}
-
-impl App {
-    /// Whether a client may see and revoke the sessions of a token: its own, and with both rights
-    /// all of them.
-    fn may_manage(access: &Access, token: TokenKey) -> bool {
-        let has_all = access.has(Right::Read) && access.has(Right::Write);
-        has_all || access.token().is_some_and(|own| own.key() == token)
-    }
-}
-
-/// Lists the active sessions: those of the token of the request, or all if it has both rights.
-#[utoipa::path(get, path = "/v1/sessions", tag = "session", operation_id = "sessions",
-    responses((status = 200, description = "The sessions; `id` revokes one",
-        body = SessionList)))]
-pub async fn list(
-    State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
-) -> Json<SessionList> {
-    let current = access.session().map(|used| used.name.as_str());
-    let show = |key| {
-        let tokens = app.options.tokens.as_ref()?.current();
-        App::may_manage(&access, key).then(|| tokens.by_key(key))?
-    };
-    Json(SessionList { sessions: app.sessions.list(current, show, app.now_ms()) })
-}
-
-/// Revokes a session: one of the token of the request, or any if it has both rights.
-#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "session", operation_id = "revokeSession",
-    params(("id" = String, Path, description = "`id` of the session in the list",
-        example = "0123456789abcdef")),
-    responses(
-        (status = 204, description = "The session is revoked"),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The request is from a page of another origin",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "The session does not exist, or is one of another token",
-            body = Problem, content_type = "application/problem+json"),
-    ))]
-pub async fn revoke(
-    State(app): State<Arc<App>>,
-    client: Client,
-    id: Result<Path<String>, PathRejection>,
-) -> Result<Response, Problem> {
-    let name = path_segment(id)?;
-    match app.sessions.close(&name, |key| App::may_manage(&client.access, key)) {
-        Some(_) => {
-            audit::ended_session(&client, ("revoke", "revoked"), &name);
-            Ok(StatusCode::NO_CONTENT.into_response())
-        }
-        None => {
-            let detail = "the session does not exist; GET /v1/sessions lists them";
-            Err(Problem::new(StatusCode::NOT_FOUND, "no_session", detail))
-        }
-    }
 }
 
 /// Settings of the map page.

@@ -1,17 +1,13 @@
-//! The active sessions. Each has a secret id, known to its browser only, and a public name, which
-//! lists show and which revokes it. They are in memory: a restart ends them.
+//! The active sessions. Each has a secret id, known to its browser only. They are in memory: a
+//! restart ends them.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use data_encoding::HEXLOWER;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
-use utoipa::ToSchema;
 
-use super::token::{Token, TokenKey};
-use crate::model::time::format_time;
+use super::token::TokenKey;
 
 /// Maximum sessions; one more ends the least recently used one.
 const MAX_SESSIONS: usize = 1024;
@@ -28,12 +24,10 @@ const ID_BYTES: usize = 32;
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
-    name: String,
     /// The token of the login.
     token: TokenKey,
     created_ms: i64,
     used_ms: i64,
-    address: Option<IpAddr>,
 }
 
 impl Session {
@@ -51,31 +45,8 @@ pub struct SessionKey([u8; 32]);
 pub struct Used {
     /// Identifies the session.
     pub key: SessionKey,
-    /// Name of the session.
-    pub name: String,
     /// The token of the login.
     pub token: TokenKey,
-}
-
-/// A session, as clients see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct SessionView {
-    /// Name of the session, which revokes it.
-    #[schema(example = "0123456789abcdef")]
-    id: String,
-    /// Name of the token of the login.
-    #[schema(example = "maps")]
-    token: String,
-    /// Time of the login.
-    #[schema(format = DateTime)]
-    created: String,
-    /// Time of the last request.
-    #[schema(format = DateTime)]
-    last_used: String,
-    /// Address of the client that logged in, or of its proxy.
-    address: Option<String>,
-    /// Whether this request uses the session.
-    current: bool,
 }
 
 /// The active sessions, by the hash of their ids.
@@ -96,17 +67,10 @@ impl Sessions {
     ///
     /// # Errors
     /// The system cannot provide random bytes.
-    pub fn open(
-        &self,
-        token: TokenKey,
-        address: Option<IpAddr>,
-        now_ms: i64,
-    ) -> Result<String, getrandom::Error> {
+    pub fn open(&self, token: TokenKey, now_ms: i64) -> Result<String, getrandom::Error> {
         let mut bytes = [0; ID_BYTES];
         getrandom::fill(&mut bytes)?;
         let id = HEXLOWER.encode(&bytes);
-        let key = key(&id);
-        let name = HEXLOWER.encode(&key.0[..8]);
         let mut sessions = self.lock();
         sessions.retain(|_, session| !session.has_expired(now_ms));
         if sessions.len() >= MAX_SESSIONS {
@@ -115,8 +79,7 @@ impl Sessions {
                 sessions.remove(&oldest);
             }
         }
-        let (created_ms, used_ms) = (now_ms, now_ms);
-        sessions.insert(key, Session { name, token, created_ms, used_ms, address });
+        sessions.insert(key(&id), Session { token, created_ms: now_ms, used_ms: now_ms });
         Ok(id)
     }
 
@@ -126,7 +89,7 @@ impl Sessions {
         let mut sessions = self.lock();
         let session = sessions.get_mut(&key).filter(|session| !session.has_expired(now_ms))?;
         session.used_ms = now_ms;
-        Some(Used { key, name: session.name.clone(), token: session.token })
+        Some(Used { key, token: session.token })
     }
 
     /// Whether the session is active.
@@ -134,13 +97,9 @@ impl Sessions {
         self.lock().get(key).is_some_and(|session| !session.has_expired(now_ms))
     }
 
-    /// Ends the session with this name, if `may_end` its token, which is returned; `None` if there
-    /// is none.
-    pub fn close(&self, name: &str, may_end: impl Fn(TokenKey) -> bool) -> Option<TokenKey> {
-        let mut sessions = self.lock();
-        let mut found =
-            sessions.extract_if(|_, session| session.name == name && may_end(session.token));
-        found.next().map(|(_, session)| session.token)
+    /// Ends a session.
+    pub fn close(&self, key: &SessionKey) {
+        self.lock().remove(key);
     }
 
     /// Ends the sessions of tokens that are not valid any more; returns their number.
@@ -150,76 +109,41 @@ impl Sessions {
         sessions.retain(|_, session| is_valid(session.token));
         before - sessions.len()
     }
-
-    /// The active sessions that `show` finds the token of, most recently used first.
-    pub fn list(
-        &self,
-        current: Option<&str>,
-        show: impl Fn(TokenKey) -> Option<Arc<Token>>,
-        now_ms: i64,
-    ) -> Vec<SessionView> {
-        let sessions: Vec<_> = self.lock().values().cloned().collect();
-        let shown = |session: Session| Some((show(session.token)?, session));
-        let mut sessions: Vec<_> = sessions.into_iter().filter_map(shown).collect();
-        sessions.retain(|(_, session)| !session.has_expired(now_ms));
-        sessions.sort_by(|(_, a), (_, b)| (b.used_ms, &a.name).cmp(&(a.used_ms, &b.name)));
-        let view = |(token, session): (Arc<Token>, Session)| SessionView {
-            token: token.name().to_owned(),
-            created: format_time(session.created_ms),
-            last_used: format_time(session.used_ms),
-            address: session.address.map(|address| address.to_string()),
-            current: current == Some(&session.name),
-            id: session.name,
-        };
-        sessions.into_iter().map(view).collect()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::token::Rights;
     use super::*;
 
     const DAY_MS: i64 = 24 * 3600 * 1000;
 
-    fn token() -> Arc<Token> {
-        Arc::new(Token::new("maps", Rights::ALL, "correct-horse-battery"))
+    fn token() -> TokenKey {
+        TokenKey::of_secret("correct-horse-battery")
     }
 
     fn open(sessions: &Sessions, now_ms: i64) -> String {
-        sessions.open(token().key(), None, now_ms).unwrap()
-    }
-
-    fn list(sessions: &Sessions, current: Option<&str>, now_ms: i64) -> Vec<SessionView> {
-        sessions.list(current, |_| Some(token()), now_ms)
+        sessions.open(token(), now_ms).unwrap()
     }
 
     #[test]
-    fn sessions_are_revoked_individually() {
+    fn each_session_ends_by_itself() {
         let sessions = Sessions::default();
         let (first, second) = (open(&sessions, 0), open(&sessions, 1));
         assert_ne!(first, second);
-        let Used { name, key, token } = sessions.touch(&first, 2).unwrap();
-        let listed = list(&sessions, Some(&name), 2);
-        assert_eq!(listed.iter().map(|it| it.current).collect::<Vec<_>>(), [true, false]);
-        assert!(listed.iter().all(|it| it.token == "maps"));
-        assert!(sessions.is_active(&key, 2));
-        assert_eq!(sessions.close(&name, |_| false), None, "it is another one's");
-        assert_eq!(sessions.close(&name, |_| true), Some(token));
-        assert_eq!(sessions.close(&name, |_| true), None);
-        assert!(!sessions.is_active(&key, 2));
+        let used = sessions.touch(&first, 2).unwrap();
+        assert_eq!(used.token, token());
+        assert!(sessions.is_active(&used.key, 2));
+        sessions.close(&used.key);
+        assert!(!sessions.is_active(&used.key, 2));
         assert_eq!(sessions.touch(&first, 3), None);
         assert!(sessions.touch(&second, 3).is_some());
-        assert_eq!(sessions.touch(&name, 3), None, "the name is not a credential");
     }
 
     #[test]
     fn sessions_end_with_their_token() {
         let sessions = Sessions::default();
         let other = TokenKey::of_secret("another-of-letters");
-        let (kept, ended) = (open(&sessions, 0), sessions.open(other, None, 0).unwrap());
-        let mine = |key| (key == token().key()).then(token);
-        assert_eq!(sessions.list(None, mine, 0).len(), 1);
+        let (kept, ended) = (open(&sessions, 0), sessions.open(other, 0).unwrap());
         assert_eq!(sessions.retain_valid(|key| key != other), 1);
         assert!(sessions.touch(&kept, 0).is_some());
         assert_eq!(sessions.touch(&ended, 0), None);
@@ -234,7 +158,6 @@ mod tests {
         }
         assert_eq!(sessions.touch(&used, 30 * DAY_MS + 1), None);
         assert_eq!(sessions.touch(&idle, 7 * DAY_MS + 1), None);
-        assert_eq!(list(&sessions, None, 31 * DAY_MS), []);
     }
 
     #[test]
@@ -247,7 +170,7 @@ mod tests {
         }
         assert!(sessions.touch(&first, 5000).is_some());
         open(&sessions, 5001);
-        assert_eq!(list(&sessions, None, 5001).len(), 1024);
+        assert_eq!(sessions.lock().len(), 1024);
         assert!(sessions.touch(&first, 5002).is_some());
         assert_eq!(sessions.touch(&second, 5002), None, "the least recently used session is ended");
     }

@@ -142,7 +142,7 @@ fn bodies_that_never_come_are_closed_on_every_route() {
         ("POST", "/v1/samples", Some("408")),
         ("POST", "/v1/trips/lookup", Some("408")),
         ("POST", "/v1/logout", None),
-        ("DELETE", "/v1/sessions/x", None),
+        ("DELETE", "/v1/trips/x/tags/y", None),
         ("GET", "/livez", None),
         ("GET", "/", None),
         ("POST", "/openapi.json", None),

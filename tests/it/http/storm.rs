@@ -86,7 +86,7 @@ fn target(rng: &mut Rng) -> String {
         10 => "/v1/samples".to_owned(),
         11 => "/v1/login".to_owned(),
         12 => "/v1/logout".to_owned(),
-        13 => format!("/v1/sessions/{odd}"),
+        13 => format!("/v1/trips/{odd}/explain"),
         14 => (*rng.choice(["/metrics", "/readyz?verbose", "/version", "/"]).unwrap()).to_owned(),
         15 => {
             let apps = ["owntracks", "overland", "traccar", "traccar-client", "flespi"];
