@@ -107,6 +107,15 @@ pub fn plain(folder: &Path, program: &Path) -> Command {
     command
 }
 
+/// What that program says of its version.
+///
+/// # Errors
+/// The program does not run.
+pub fn version(folder: &Path) -> anyhow::Result<String> {
+    let output = plain(folder, tstar()).arg("--version").output().context("cannot run tstar")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// The `tstar` program of this build.
 pub fn tstar() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_tstar"))

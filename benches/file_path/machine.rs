@@ -1,16 +1,10 @@
 //! Describes the machine and the program of the figures.
 
-use std::path::Path;
-
-use anyhow::Context as _;
-
-use crate::child::{plain, tstar};
-
 /// Machine and load, then the version of the program, one line each.
 ///
 /// # Errors
-/// The program does not run.
-pub fn describe(folder: &Path) -> anyhow::Result<String> {
+/// The number of cores is unknown.
+pub fn describe(version: &str) -> anyhow::Result<String> {
     let cpu = read("/proc/cpuinfo");
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let model = model.trim_start_matches([' ', '\t', ':']);
@@ -20,8 +14,6 @@ pub fn describe(folder: &Path) -> anyhow::Result<String> {
     let cores = std::thread::available_parallelism()?;
     let load = read("/proc/loadavg");
     let load = load.split(' ').next().unwrap_or_default();
-    let version = plain(folder, tstar()).arg("--version").output().context("cannot run tstar")?;
-    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
     Ok(format!(
         "machine: {model}, {cores} cores, {} GiB; load {load} at the start\nprogram: {version}{}",
         kib >> 20,

@@ -113,7 +113,7 @@ fn bench(args: &Args) -> anyhow::Result<bool> {
     }
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
     let folder = folder.context("cannot create a folder for the files of the bench")?;
-    println!("{}", machine::describe(folder.path())?);
+    println!("{}", machine::describe(&child::version(folder.path())?)?);
     if [Section::Path, Section::Identity, Section::Export].iter().any(|it| args.has(*it)) {
         let input = path::Input::write(folder.path(), args.samples(2_000_000))?;
         println!("\n{}", input.describe());

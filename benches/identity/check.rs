@@ -1,5 +1,4 @@
-//! Checks the generators against ids published by their authors. A bench has no tests, so it starts
-//! with these checks.
+//! Checks the generators against ids published by their authors, before each run and as a test.
 
 use anyhow::{Context as _, ensure};
 use data_encoding::BASE64URL_NOPAD;
@@ -64,4 +63,12 @@ fn minted_by(scheme: Scheme, worker: u32, time_ms: i64) -> anyhow::Result<(Vec<u
     let mut minter = scheme.minter(worker).context("the scheme mints ids")?;
     let id = scheme.minted(minter.mint(&mut || time_ms, &mut MemoryStock::default())?)?;
     Ok((id.bytes, id.text))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn generators_mint_the_published_ids() {
+        super::generators().unwrap();
+    }
 }

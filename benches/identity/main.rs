@@ -1,10 +1,11 @@
 //! Compares schemes of naming trips on the same late data.
 //!
 //! ```sh
-//! cargo bench --bench identity                  # 200,000 trips
-//! cargo bench --bench identity -- all           # 1,000,000
-//! cargo bench --bench identity -- --trips 20000 # for a quick try
-//! cargo bench --bench identity -- --into docs/identity-bench.md
+//! bench="cargo run --release --manifest-path benches/identity/Cargo.toml --"
+//! $bench                                  # 200,000 trips
+//! $bench all                              # 1,000,000
+//! $bench --trips 20000                    # for a quick try
+//! $bench --into benches/identity/RESULTS.md
 //! ```
 //!
 //! Counters are in SQLite, and in a CQL server if `TSTAR_TEST_CQL` is set (`tests/servers/up`
@@ -16,8 +17,6 @@
 //! against published ids before anything is measured.
 
 mod check;
-#[path = "../file_path/child.rs"]
-#[expect(dead_code, reason = "the lookups of file_path use more of it")]
 mod child;
 mod form;
 mod index;
@@ -84,9 +83,6 @@ struct Args {
     /// Write the tables into this file, between its markers
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
-    /// Passed by cargo to benches, not to tests
-    #[arg(long, hide = true)]
-    bench: bool,
 }
 
 fn main() -> ExitCode {
@@ -109,12 +105,8 @@ fn main() -> ExitCode {
 /// Measures all schemes, prints the tables and writes them to a file.
 fn bench(args: &Args) -> anyhow::Result<()> {
     check::generators().context("a generator differs from its published ids")?;
-    if !args.bench {
-        // `cargo test --all-targets` runs this program too.
-        println!("identity measures only under `cargo bench`");
-        return Ok(());
-    }
-    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    // Not in /tmp, which may be memory.
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_MANIFEST_DIR"));
     let folder = folder.context("cannot create a folder for the files of the bench")?;
     let server = server()?;
     let full = if args.size == Some(Size::All) { 1_000_000 } else { 200_000 };
@@ -124,7 +116,7 @@ fn bench(args: &Args) -> anyhow::Result<()> {
     let (names, histories) = read(devices, begun)?;
     let history = &histories[0];
     let mut report = Report {
-        head: head(folder.path(), devices, &names, history, server.as_ref())?,
+        head: head(devices, &names, history, server.as_ref())?,
         begun: begun as u64,
         arrivals: names.arrivals,
         measured: Vec::new(),
@@ -277,9 +269,20 @@ fn costs(folder: &Path, server: Option<&Server>) -> anyhow::Result<Vec<Cost>> {
     Ok(costs)
 }
 
+/// The commit of the work tree.
+fn commit() -> String {
+    let mut git = std::process::Command::new("git");
+    git.args(["rev-parse", "--short=12", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    match git.output() {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => "of an unknown commit".to_owned(),
+    }
+}
+
 /// Describes the machine, the program and the log of the figures.
 fn head(
-    folder: &Path,
     devices: u32,
     names: &Names,
     history: &History,
@@ -303,7 +306,7 @@ fn head(
         share(inside),
         share(changes.beginning),
         share(changes.merge),
-        machine = machine::describe(folder)?.replace('\n', "; "),
+        machine = machine::describe(&format!("tstar {}", commit()))?.replace('\n', "; "),
         begun = grouped(history.trips.len() as u64),
         remaining = grouped(history.remaining().count() as u64),
         all = grouped(all),

@@ -105,7 +105,11 @@ fn bench(args: &Args) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
     let folder = folder.context("cannot create a folder for the files of the bench")?;
     let date = chrono::Utc::now().format("%Y-%m-%d %H:%M UTC");
-    println!("date: {date}\n{}\n{}", machine::describe(folder.path())?, servers.describe()?);
+    println!(
+        "date: {date}\n{}\n{}",
+        machine::describe(&child::version(folder.path())?)?,
+        servers.describe()?
+    );
     let fleet = fleet::FleetConfig {
         devices: if args.quick { 500 } else { args.devices },
         period_s: args.period,

@@ -93,7 +93,7 @@ fn bench(args: &Args) -> anyhow::Result<()> {
     }
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
     let folder = folder.context("cannot create a folder for the files of the bench")?;
-    println!("{}", machine::describe(folder.path())?);
+    println!("{}", machine::describe(&child::version(folder.path())?)?);
     let points = fleet::points(args.samples);
     let is_chosen = |format: &Format| {
         args.formats.is_empty() || args.formats.iter().any(|name| format.name.starts_with(name))

@@ -100,7 +100,7 @@ fn bench(args: &Args) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR"));
     let folder = folder.context("cannot create a folder for the files of the bench")?;
     let date = chrono::Utc::now().format("%Y-%m-%d %H:%M UTC");
-    println!("date: {date}\n{}", machine::describe(folder.path())?);
+    println!("date: {date}\n{}", machine::describe(&child::version(folder.path())?)?);
     println!("{}", servers.describe()?);
     let samples = if args.quick { args.samples.div_ceil(10) } else { args.samples };
     let topic = servers::Topic::create(&servers.kafka, "topic", PARTITIONS)?;
