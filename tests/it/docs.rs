@@ -8,7 +8,6 @@ mod help;
 mod kafka;
 mod library;
 mod scoreboard;
-mod sizing;
 mod unrun;
 
 pub use blocks::{run, shell};

@@ -55,7 +55,5 @@ pub const UNRUN: &[Unrun] = &[
     unrun("docs/permissions.md", "tstar run", CQL),
     unrun("docs/permissions.md", "tstar forget truck-17", CQL),
     unrun("docs/permissions.md", "kafka-acls.sh", "needs brokers that enforce ACLs"),
-    unrun("docs/sizing.md", "python3 benches/sizing", "from the repository: docs::sizing runs it"),
-    unrun("docs/sizing.md", "cargo bench", MINUTES),
     unrun("docs/sql.md", "", "needs other programs: suite export_readers runs the page"),
 ];
