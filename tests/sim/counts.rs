@@ -1,5 +1,5 @@
-//! Counts that tests prove: each is printed by the test that made it, and `tests/scoreboard` finds
-//! it in the log of its suite.
+//! Counts that tests prove: each is printed by the test that made it, into the log of its suite;
+//! `tests/scoreboard.toml` says which promise it is for.
 
 /// A count, by its name on the scoreboard.
 #[derive(Clone, Copy)]
@@ -10,7 +10,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// The line that the scoreboard finds.
+    /// The line that the scoreboard names.
     pub fn line(self, count: u64) -> String {
         format!("count of {}: {count}", self.name)
     }

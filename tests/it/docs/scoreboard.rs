@@ -1,15 +1,13 @@
-//! `tests/scoreboard.toml`: each row names tests that exist, and finds the counts that tests print;
+//! `tests/scoreboard.toml`: each row names tests that exist, and the counts that they print;
 //! `docs/guarantees.md` refers to each row, and each promise on that page to its rows.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::Deserialize;
 
 use super::{page, root};
-use crate::cli::Folder;
 use tstar_sim::counts::{self, Count};
 
 const BOARD: &str = "tests/scoreboard.toml";
@@ -23,7 +21,7 @@ struct Row {
     unit: String,
     /// Tests and scripts.
     proof: Vec<String>,
-    /// Where `tests/scoreboard` finds the counts: "suite: expression".
+    /// Where the logs of `tests/all` have the counts: "suite: expression".
     #[serde(default)]
     counts: Vec<String>,
     usual: Option<u64>,
@@ -53,13 +51,10 @@ impl Row {
     }
 }
 
-fn text() -> String {
-    std::fs::read_to_string(root().join(BOARD)).unwrap()
-}
-
 /// R1 to R25, in this order.
 fn rows() -> Vec<(String, Row)> {
-    let mut rows: BTreeMap<String, Row> = toml::from_str(&text()).unwrap();
+    let text = std::fs::read_to_string(root().join(BOARD)).unwrap();
+    let mut rows: BTreeMap<String, Row> = toml::from_str(&text).unwrap();
     let ids = (1..=25).map(|nth| format!("R{nth}"));
     let sorted: Vec<_> =
         ids.map(|id| rows.remove(&id).map(|row| (id.clone(), row)).expect(&id)).collect();
@@ -188,73 +183,36 @@ fn source(test: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Runs the script; its output and whether it ended with 0.
-fn scoreboard(arguments: &[&str], paths: &[&Path]) -> (String, bool) {
-    let mut script = Command::new(root().join("tests/scoreboard"));
-    for (argument, path) in arguments.iter().zip(paths) {
-        script.arg(argument).arg(path);
-    }
-    let ran = script.args(&arguments[paths.len()..]).output().unwrap();
-    assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
-    (String::from_utf8(ran.stdout).unwrap(), ran.status.success())
-}
-
-/// The line of a row: its id, bar and last count.
-fn line<'a>(printed: &'a str, id: &str) -> Vec<&'a str> {
-    let mut lines = printed.lines().map(|line| line.split_whitespace().take(3).collect());
-    lines.find(|words: &Vec<_>| words.first() == Some(&id)).unwrap()
-}
-
-#[test]
-fn the_script_reads_what_tests_print() {
-    let folder = Folder::new();
-    let mut logs: BTreeMap<String, String> = BTreeMap::new();
-    for (_, row) in rows() {
-        for test in row.tests() {
-            logs.entry(test.split("::").next().unwrap().to_owned()).or_default();
-        }
-        for found in &row.counts {
-            let (suite, found) = found.split_once(": ").unwrap();
-            let printed = found.replace("([0-9]+)", "7654321");
-            *logs.entry(suite.to_owned()).or_default() += &format!("test x ... {printed}\n");
-        }
-    }
-    for (suite, counts) in &logs {
-        folder.write(&format!("{suite}.log"), format!("{counts}test result: ok. 9 passed\n"));
-    }
-    let path = folder.path(".");
-    let (printed, _) = scoreboard(&["--logs"], &[&path]);
-    for (id, row) in rows() {
-        let last = match &row {
-            row if row.is_of_tests() => row.bar.to_string(),
-            // The larger of what was counted now and once.
-            row if !row.counts.is_empty() => row.once.unwrap_or(0).max(7_654_321).to_string(),
-            row => row.once.map_or("-".to_owned(), |it| it.to_string()),
-        };
-        assert_eq!(line(&printed, &id), [&id, &row.bar.to_string(), &last], "{printed}");
-    }
-    // Neither what failed nor what was skipped is a count.
-    folder.write("arrivals.log", "count of random logs: 9\ntest result: FAILED. 1 passed\n");
-    folder.write("claims.log", "SKIPPED: no server\ntest result: ok. 9 passed\n");
-    let (printed, _) = scoreboard(&["--logs"], &[&path]);
-    assert_eq!(line(&printed, "R1")[2], "-");
-    assert_eq!(line(&printed, "R21")[2], "-");
-    assert!(printed.ends_with("below their bar\n"), "{printed}");
-}
-
+/// A row names tests of `tests/it`, `tests/sim` or the library, or scripts.
 #[test]
 fn every_test_of_the_board_exists() {
-    let program = std::env::current_exe().unwrap();
-    let (printed, is_good) = scoreboard(&["--program", "--check"], &[&program]);
-    assert!(is_good, "{printed}");
-    let named: usize = rows().iter().map(|(_, row)| row.proof.len()).sum();
-    assert_eq!(printed, format!("{named} tests are named, 0 of them do not exist\n"));
-    let folder = Folder::new();
-    folder.write("board.toml", text().replace("\"fuzz::id\"", "\"fuzz::no_such_test\""));
-    let board: PathBuf = folder.path("board.toml");
-    let arguments = ["--program", "--board", "--check"];
-    let (printed, is_good) = scoreboard(&arguments, &[&program, &board]);
-    assert!(!is_good && printed.starts_with("R3: there is no fuzz::no_such_test\n"), "{printed}");
+    let library: String = sources(&root().join("src")).concat();
+    let exists = |proof: &str| match proof.rsplit_once("::") {
+        None => root().join(proof).exists(),
+        Some((module, name)) => {
+            let head = format!("fn {name}(");
+            let is_unit = module.starts_with("unit::");
+            if is_unit { library.contains(&head) } else { source(proof).contains(&head) }
+        }
+    };
+    assert!(!exists("fuzz::no_such_test") && !exists("unit::x::no_such_test"));
+    assert!(!exists("tests/no_such_script"));
+    for (id, row) in rows() {
+        for proof in &row.proof {
+            assert!(exists(proof), "{id}: there is no {proof}");
+        }
+    }
+}
+
+/// The text of each file under a folder.
+fn sources(folder: &Path) -> Vec<String> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| match path.is_dir() {
+        true => sources(&path),
+        // Pictures are none.
+        false => std::fs::read_to_string(&path).into_iter().collect(),
+    };
+    paths.flat_map(read).collect()
 }
 
 /// Each promise of the page refers to its rows, and each row is referred to.
