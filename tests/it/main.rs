@@ -24,7 +24,6 @@ mod fuzz;
 mod hostile;
 mod http;
 mod ids;
-mod kept;
 mod keyspace;
 mod letters;
 mod live;
