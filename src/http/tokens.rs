@@ -19,9 +19,6 @@ const MAX_NAME: usize = 64;
 /// Maximum number of tokens: each request is compared with all of them.
 const MAX_TOKENS: usize = 64;
 
-/// Name of a token whose line is a secret alone.
-const UNNAMED: &str = "token";
-
 /// How far the clocks of two instances may be apart, ms.
 const MAX_SKEW_MS: u64 = 60_000;
 
@@ -52,17 +49,12 @@ fn fields(line: &str) -> Option<(&str, Rights, &str)> {
     is_name(name).then_some((name, Rights::parse(rights)?, secret.trim_start()))
 }
 
-fn parse_line(line: &str, is_alone: bool) -> Result<Token, String> {
-    let (name, rights, secret) = match fields(line) {
-        Some(fields) => fields,
-        // Alone in its file, a secret may contain colons: it was valid before tokens had names.
-        None if is_alone || !line.contains(':') => (UNNAMED, Rights::ALL, line),
-        None => {
-            return Err("it is not NAME:RIGHTS:SECRET, with a name of 1 to 64 of A-Z a-z 0-9 . _ \
-                        -, and `read`, `write` or `read,write` as rights"
-                .to_owned());
-        }
-    };
+fn parse_line(line: &str) -> Result<Token, String> {
+    let (name, rights, secret) = fields(line).ok_or_else(|| {
+        "it is not NAME:RIGHTS:SECRET, with a name of 1 to 64 of A-Z a-z 0-9 . _ -, and `read`, \
+         `write` or `read,write` as rights"
+            .to_owned()
+    })?;
     match is_secret(secret) {
         true => Ok(Token::new(name, rights, secret)),
         false => {
@@ -75,8 +67,8 @@ fn parse_line(line: &str, is_alone: bool) -> Result<Token, String> {
 }
 
 impl TokenSet {
-    /// Parses a token file: one `NAME:RIGHTS:SECRET` per line, of which one may be a secret alone,
-    /// with all rights. Empty lines and comments (`#`) are skipped.
+    /// Parses a token file: one `NAME:RIGHTS:SECRET` per line. Empty lines and comments (`#`) are
+    /// skipped.
     ///
     /// # Errors
     /// A line is not a token, two tokens have a name or a secret in common, or there is none. The
@@ -93,8 +85,7 @@ impl TokenSet {
         }
         let mut tokens: Vec<Arc<Token>> = Vec::new();
         for (line, number) in &lines {
-            let token = parse_line(line, lines.len() == 1)
-                .map_err(|problem| format!("line {number}: {problem}"))?;
+            let token = parse_line(line).map_err(|problem| format!("line {number}: {problem}"))?;
             let name = token.name();
             if tokens.iter().any(|other| other.name() == name) {
                 return Err(format!(
@@ -183,21 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_secret_alone_or_has_name_and_rights() {
+    fn a_line_has_name_rights_and_secret() {
         let [one, two, three] = SECRETS;
-        assert_eq!(named(&set(&format!("{one}\n"))), [("token", true, true)]);
         let file = format!(
-            "# of 2026\n{one}\n\n  gateway : write : {two}\r\nmaps:read:{three}\nops:read,write:{one}x"
+            "# of 2026\n\n  gateway : write : {two}\r\nmaps:read:{three}\nops:read,write:{one}"
         );
         let file = set(&file);
-        let expected = [
-            ("token", true, true),
-            ("gateway", false, true),
-            ("maps", true, false),
-            ("ops", true, true),
-        ];
+        let expected = [("gateway", false, true), ("maps", true, false), ("ops", true, true)];
         assert_eq!(named(&file), expected);
-        for (secret, name) in [(one, "token"), (two, "gateway"), (three, "maps")] {
+        for (secret, name) in [(one, "ops"), (two, "gateway"), (three, "maps")] {
             assert_eq!(file.find(secret).unwrap().name(), name);
         }
         for wrong in ["", "x", &one[1..], &format!("maps:read:{three}"), "of:these"] {
@@ -206,33 +191,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_one_secret_may_contain_colons() {
-        for secret in [
-            "correct:horse:battery",
-            "a:b:c:d:e:f:g:h:i",
-            ":read:is-not-a-name",
-            "x:rw:0123456789abcdef",
-        ] {
-            let file = set(secret);
-            assert_eq!(file.find(secret).unwrap().name(), "token", "{secret}");
-        }
-        // With another line it needs its name.
-        let two = format!("correct:horse:battery\nops:read:{}", SECRETS[0]);
-        let error = TokenSet::parse(&two).unwrap_err();
-        assert!(error.starts_with("line 1: it is not NAME:RIGHTS:SECRET"), "{error}");
-        // What was commented out is not a secret.
-        TokenSet::parse("#ops:read,write:correct-horse-battery").unwrap_err();
-    }
-
-    #[test]
     fn errors_name_the_line_and_contain_no_secret() {
         let [one, two, _] = SECRETS;
         for (file, problem) in [
             (String::new(), "no line with a token"),
             ("# none\n\n".to_owned(), "no line with a token"),
-            ("short".to_owned(), "line 1: its secret is not 16 or more"),
-            ("two words of a secret".to_owned(), "line 1: its secret is not 16 or more"),
-            (format!("{one}\n{two}"), "line 2: token `token` is defined twice"),
+            ("a:read:short".to_owned(), "line 1: its secret is not 16 or more"),
+            ("a:read:two words of a secret".to_owned(), "line 1: its secret is not 16 or more"),
+            (one.to_owned(), "line 1: it is not NAME:RIGHTS:SECRET"),
+            ("correct:horse:battery".to_owned(), "line 1: it is not NAME:RIGHTS:SECRET"),
             (format!("a:read:{one}\na:write:{two}"), "line 2: token `a` is defined twice"),
             (
                 format!("a:read:{one}\n# b\nb:write:{one}"),
@@ -259,7 +226,8 @@ mod tests {
 
     #[test]
     fn a_signature_is_of_one_body_token_and_minute() {
-        let (token, other) = (set("a-token-of-letters"), set("another-of-letters"));
+        let [token, other] =
+            ["a-token-of-letters", "another-of-letters"].map(|it| set(&format!("a:read:{it}")));
         let header = token.sign(b"question", 1_000_000).unwrap();
         assert!(is_signed(&token, b"question", 1_000_000, &header));
         assert!(is_signed(&token, b"question", 1_060_000, &header));

@@ -93,7 +93,7 @@ fn serve(folder: &Folder, flags: &str) -> Server {
 }
 
 fn serve_store(folder: &Folder) -> Server {
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     Server::start(folder, "serve --store sqlite:t.db --token-file token")
 }
 
@@ -156,7 +156,7 @@ fn a_topic_takes_every_app() {
     for app in APPS {
         let Some(topic) = Topic::new(2) else { return };
         let folder = Folder::new();
-        folder.write("token", SECRET);
+        folder.write("token", format!("ops:read,write:{SECRET}"));
         let words = format!(
             "run {} --store sqlite:t.db --from earliest --token-file token --flush-interval 1s \
              --max-staleness 1s",
@@ -366,7 +366,7 @@ fn a_map_that_cannot_express_the_samples_is_a_conflict() {
     assert_eq!(letters(&folder), [] as [Value; 0]);
 
     let Some(topic) = Topic::new(1) else { return };
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let schema = data("formats").join("avro/schema.avsc");
     let words = format!(
         "run {} --store sqlite:avro.db --from earliest --token-file token --decode avro --schema {}",
@@ -388,7 +388,7 @@ fn a_map_that_cannot_express_the_samples_is_a_conflict() {
 fn a_batch_of_several_devices_is_one_record_of_a_topic_only_if_the_map_allows() {
     let Some(topic) = Topic::new(1) else { return };
     let folder = Folder::new();
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let words = format!(
         "run {} --store sqlite:t.db --from earliest --token-file token --flush-interval 1s \
          --max-staleness 1s --preset overland",
@@ -420,7 +420,7 @@ fn a_batch_of_several_devices_is_one_record_of_a_topic_only_if_the_map_allows() 
 fn while_another_process_writes_to_the_store_the_app_comes_again() {
     let folder = Folder::new();
     let (import, _stdin, _) = waiting(&folder);
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
     let (route, body) = (APPS[0].route(), APPS[0].bodies().remove(0));
     let answer = post(&server, &route, "", body.as_bytes());

@@ -74,7 +74,7 @@ fn a_generated_client_calls_every_route() {
     for has_unknown in [false, true] {
         let folder = Folder::new();
         worked_example(&folder);
-        folder.write("token", SECRET);
+        folder.write("token", format!("ops:read,write:{SECRET}"));
         let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
         // As text: of several formats of an answer, a client parses the first.
         let mut document = server.get("/openapi.json").is(200).text();

@@ -96,7 +96,7 @@ fn every_response_is_in_the_document() {
     let Some(mut schemathesis) = program("schemathesis") else { return };
     let folder = Folder::new();
     worked_example(&folder);
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
     let examples = env::var("TSTAR_TEST_CONTRACT").unwrap_or("20".into());
     let seed = env::var(SEED_VARIABLE).unwrap_or(SEED.into());

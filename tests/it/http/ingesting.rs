@@ -138,7 +138,7 @@ impl Drop for Over<'_> {
 fn abuse_keeps_no_sample_from_being_read() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     println!("hostile requests of seeds from {}", seed());
     let fleet = format!("simulate --devices 20 --samples {} --seed 5", (AT_MOST + 1) * RECORDS);
     let log = folder.run(&fleet).ends(0).stdout;

@@ -21,7 +21,7 @@ fn bearer() -> String {
 /// A server over [`worked_example`] that accepts samples.
 fn taking(folder: &Folder, more: &str) -> Server {
     worked_example(folder);
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     Server::start(folder, &format!("serve --store sqlite:trips.db --token-file token {more}"))
 }
 
@@ -330,7 +330,7 @@ fn what_never_changes_is_packed_once() {
 #[test]
 fn clients_without_a_token_get_a_one_word_reason() {
     let folder = Folder::new();
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let port = crate::servers::free_port();
     let store = format!("scylla://127.0.0.1:{port}/fleet");
     let server = Server::launch(&folder, &format!("serve --store {store} --token-file token"));

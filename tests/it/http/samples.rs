@@ -33,7 +33,7 @@ fn a_store_of_files_takes_samples_and_says_what_became_of_each() {
     refused.fails(403, "takes_no_samples");
     server.drain();
 
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
     let mut lines = minutes("truck-17", &[14, 3, 14, 36, 50]);
     lines.push_str("{\"device_id\":\"truck-17\"}\nnot json\n");
@@ -83,7 +83,7 @@ fn a_field_map_reads_headers_and_lists() {
     folder.write("day", format!(r#"{{"k":1,"d":"van-1","s":[{}]}}"#, sample(0)));
     let map = "samples=/s|/,device_id=/d|@header:X-Limit-D,when=/k=1";
     folder.run(&format!("ingest day --map {map} --store sqlite:map.db")).ends(0);
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let server = Server::start(&folder, "serve --store sqlite:map.db --token-file token");
     let list = format!(r#"{{"k":1,"s":[{},{},5]}}"#, sample(1), sample(2));
     let single = sample(3).replacen('{', r#"{"k":1,"#, 1);
@@ -97,7 +97,7 @@ fn a_field_map_reads_headers_and_lists() {
 fn a_store_of_a_topic_is_written_through_its_topic() {
     let Some(topic) = Topic::new(2) else { return };
     let folder = Folder::new();
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let words = format!(
         "run {} --store sqlite:run.db --from earliest --token-file token --flush-interval 1s \
          --max-staleness 1s",

@@ -9,7 +9,7 @@ const SECRET: &str = "correct-horse-battery";
 
 fn guarded(folder: &Folder) -> Server {
     worked_example(folder);
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     Server::start(folder, "serve --store sqlite:trips.db --token-file token")
 }
 

@@ -228,7 +228,7 @@ fn no_request_and_no_client_takes_the_server_down() {
     let folder = Folder::with("long.ndjson", long_trip(20_000));
     worked_example(&folder);
     folder.ingest("long.ndjson --store sqlite:trips.db");
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let words = "serve --store sqlite:trips.db --token-file token --max-connections 1000";
     let server = Server::start(&folder, words);
     let slow: Vec<TcpStream> = (0..clients).map(|nth| slow(&server, nth)).collect();

@@ -7,7 +7,7 @@ const SECRET: &str = "correct-horse-battery";
 
 fn guarded(folder: &Folder) -> Server {
     worked_example(folder);
-    folder.write("token", format!("{SECRET}\n"));
+    folder.write("token", format!("ops:read,write:{SECRET}\n"));
     Server::start(folder, "serve --store sqlite:trips.db --token-file token")
 }
 

@@ -130,7 +130,7 @@ fn a_server_that_goes_away_is_reported_until_it_returns() {
 #[test]
 fn a_token_is_asked_for_once() {
     let folder = stored(&minutes("van", &[0, 2]));
-    folder.write("token", "a-secret-of-some-length-0123456789\n");
+    folder.write("token", "ops:read,write:a-secret-of-some-length-0123456789\n");
     let Some(browser) = Browser::start() else { return };
     let serve = Serve::start(&folder, "--store sqlite:trips.db --token-file token");
     browser.goto(&serve.url("#trip=van~20240501T080000.000Z"));
@@ -152,7 +152,7 @@ fn a_token_is_asked_for_once() {
 #[test]
 fn a_logout_locks_the_page() {
     let folder = stored(&minutes("van", &[0, 2]));
-    folder.write("token", "a-secret-of-some-length-0123456789\n");
+    folder.write("token", "ops:read,write:a-secret-of-some-length-0123456789\n");
     let Some(browser) = Browser::start() else { return };
     let serve = Serve::start(&folder, "--store sqlite:trips.db --token-file token");
     browser.goto(&serve.url("#device=van"));

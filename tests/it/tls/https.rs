@@ -47,7 +47,7 @@ impl Https {
         let authority = Rc::new(Authority::new("tstar tests"));
         write_certificate(folder, &authority);
         worked_example(folder);
-        folder.write("token", SECRET);
+        folder.write("token", format!("ops:read,write:{SECRET}"));
         let words = format!(
             "serve --store sqlite:trips.db --token-file token --tls-cert cert.pem --tls-key \
              key.pem {flags}"
@@ -230,7 +230,7 @@ fn files_of_the_server_that_cannot_be_used_are_reported_at_start() {
         folder.run(&format!("{serve} {flags}")).ends(code).prints_nothing().says(&[said]);
     }
     // Other machines: a token alone is sent in the clear.
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     let open = "serve --store sqlite:trips.db --token-file token --listen 0.0.0.0:0";
     let plain = Server::launch(&folder, open);
     assert!(plain.said().contains("in the clear"), "{}", plain.said());

@@ -44,7 +44,7 @@ fn instances_ask_each_other_if_they_trust_the_certificate() {
     };
     let (folder, authority) = (Folder::new(), Rc::new(Authority::new("tstar tests")));
     write_certificate(&folder, &authority);
-    folder.write("token", SECRET);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
     folder.write("ca.pem", authority.pem());
     folder.write("other.pem", Authority::new("another").pem());
     let flags = format!("{} {}", log(&topic), store(&keyspace));

@@ -25,7 +25,7 @@ struct Group {
 
 impl Group {
     fn start(tokens: [&'static str; 2]) -> Option<Self> {
-        Self::with_files(tokens.map(|token| (token, token.to_owned())))
+        Self::with_files(tokens.map(|token| (token, format!("ops:read,write:{token}"))))
     }
 
     /// The same with a token file each; the first one of a pair is that of the test.
