@@ -36,8 +36,7 @@ macro_rules! forward_trip_store {
             device_id: &str,
             day: $crate::model::scalar::Day,
         ) -> Result<Vec<$crate::store::TripRow>, $crate::store::StoreError> {
-            // The metric label keeps its old name, which dashboards use.
-            $via!(self, "near", rows_of_day(device_id, day))
+            $via!(self, "rows_of_day", rows_of_day(device_id, day))
         }
     };
     (@range $via:ident) => {

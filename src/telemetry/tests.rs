@@ -28,7 +28,8 @@ fn counters_of_a_daemon_are_registered_with_zero() {
         counter!(SAMPLES, "result" => "merge").increment(2);
         histogram!(SAMPLE_DELAY).record(-5.0);
         histogram!(SAMPLE_DELAY).record(200_000.0);
-        histogram!(STORE_OPERATION_DURATION, "op" => "near").record(Duration::from_micros(300));
+        histogram!(STORE_OPERATION_DURATION, "op" => "rows_of_day")
+            .record(Duration::from_micros(300));
     });
     let text = handle.render();
     for line in [
@@ -45,8 +46,8 @@ fn counters_of_a_daemon_are_registered_with_zero() {
         "tstar_sample_delay_seconds_bucket{le=\"0\"} 1",
         "tstar_sample_delay_seconds_bucket{le=\"172800\"} 1",
         "tstar_sample_delay_seconds_bucket{le=\"345600\"} 2",
-        "tstar_store_operation_duration_seconds_bucket{op=\"near\",le=\"0.00025\"} 0",
-        "tstar_store_operation_duration_seconds_bucket{op=\"near\",le=\"0.0005\"} 1",
+        "tstar_store_operation_duration_seconds_bucket{op=\"rows_of_day\",le=\"0.00025\"} 0",
+        "tstar_store_operation_duration_seconds_bucket{op=\"rows_of_day\",le=\"0.0005\"} 1",
     ] {
         assert!(text.lines().any(|other| other == line), "no `{line}` in\n{text}");
     }
