@@ -64,7 +64,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         start_offsets: (0..).zip(&log.ends).map(|(partition, _)| (partition, 0)).collect(),
         base: Version(now_us),
         rules: Rules::default(),
-        partitioner: Some(Partitioner::Murmur2),
+        partitioner: Partitioner::Murmur2,
         topic_id: None,
         keeps_positions: true,
     };

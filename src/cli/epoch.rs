@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
+use super::open;
 use super::print::Printer;
-use super::{exit, open};
 use crate::ops::epoch::{self, ExportedEpochs, NewEpochRequest};
 use crate::settings::{Origins, Settings};
 use crate::store::{Access, StoreUrl};
@@ -66,9 +66,6 @@ pub async fn run(args: &EpochArgs, context: &Context, printer: &mut Printer) -> 
             let store = open::reader(&settings, context).await?;
             for epoch in epoch::list(&store, &settings.store).await? {
                 printer.json(&epoch)?;
-                if let Some(note) = epoch::earlier_version_note(&epoch) {
-                    exit::print_status(&format!("note: {note}"));
-                }
             }
             Ok(())
         }

@@ -269,7 +269,7 @@ mod tests {
             start_offsets: (0..6).map(|partition| (partition, 0)).collect(),
             base: Version(1000),
             rules: Rules::default(),
-            partitioner: Some(partitioner),
+            partitioner,
             topic_id: None,
             keeps_positions: false,
         };

@@ -28,17 +28,12 @@ pub struct Epoch {
     pub base: Version,
     /// The rules under which the topic is read.
     pub rules: Rules,
-    /// How the partition of a device is decided. `None`: an earlier tstar version created the
-    /// epoch, so devices seen at its start have no claims.
-    #[serde(default)]
-    pub partitioner: Option<Partitioner>,
-    /// Id of the topic, as Kafka's tools show it. `None`: an earlier tstar version created the
-    /// epoch, or the brokers give topics no ids.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How the partition of a device is decided.
+    pub partitioner: Partitioner,
+    /// Id of the topic, as Kafka's tools show it. `None`: the brokers give topics no ids.
     pub topic_id: Option<String>,
     /// Whether positions are kept with the rows since the epoch began: a partition without one was
-    /// not read.
-    #[serde(default)]
+    /// not read. False for an epoch that was imported.
     pub keeps_positions: bool,
 }
 
@@ -126,7 +121,7 @@ impl Epoch {
     pub fn division(&self) -> Division {
         let is_keyed = self.rules.key == "device_id";
         // With another key rule, the key does not determine the device.
-        let partitioner = self.partitioner.map(|it| if is_keyed { it } else { Partitioner::None });
+        let partitioner = if is_keyed { self.partitioner } else { Partitioner::None };
         let versions = (self.base, Version::MAX);
         Division { epoch: self.epoch, partitions: self.partitions, partitioner, versions }
     }
@@ -138,7 +133,7 @@ pub struct Division {
     /// Number of the epoch.
     pub epoch: i32,
     partitions: i32,
-    partitioner: Option<Partitioner>,
+    partitioner: Partitioner,
     /// First version of this epoch, and of the next one.
     versions: (Version, Version),
 }
@@ -150,14 +145,7 @@ impl Division {
         if self.partitions == 1 {
             return Some(0);
         }
-        self.partitioner?.partition(device_id.as_bytes(), self.partitions)
-    }
-
-    /// Whether claims exist since the start of the epoch. Otherwise a device without a claim may
-    /// have trips.
-    #[must_use]
-    pub fn has_claims_from_beginning(&self) -> bool {
-        self.partitioner.is_some()
+        self.partitioner.partition(device_id.as_bytes(), self.partitions)
     }
 
     /// Whether a version belongs to this epoch.
@@ -266,7 +254,7 @@ mod tests {
             start_offsets,
             base,
             rules,
-            partitioner: None,
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: false,
         }
@@ -325,21 +313,10 @@ mod tests {
             of.rules.key = key.to_owned();
             of.division()
         };
-        assert_eq!(with(Some(Partitioner::Murmur2), "device_id").computed("21"), Some(340));
-        assert_eq!(with(Some(Partitioner::Murmur2), "any").computed("21"), None);
-        assert_eq!(with(Some(Partitioner::None), "device_id").computed("21"), None);
-        let older = with(None, "device_id");
-        assert!(!older.has_claims_from_beginning() && older.computed("21").is_none());
+        assert_eq!(with(Partitioner::Murmur2, "device_id").computed("21"), Some(340));
+        assert_eq!(with(Partitioner::Murmur2, "any").computed("21"), None);
+        assert_eq!(with(Partitioner::None, "device_id").computed("21"), None);
         let one = Epoch { partitions: 1, ..epoch(1, Version(1000), &[]) };
         assert_eq!(one.division().computed("21"), Some(0));
-    }
-
-    #[test]
-    fn an_epoch_that_an_earlier_version_exported_is_read() {
-        let whole = serde_json::to_value(epoch(1, Version(1000), &[(0, 5)])).unwrap();
-        let mut earlier = whole.clone();
-        earlier.as_object_mut().unwrap().remove("partitioner");
-        let read: Epoch = serde_json::from_value(earlier).unwrap();
-        assert_eq!(serde_json::to_value(read).unwrap(), whole);
     }
 }

@@ -36,16 +36,13 @@ impl Partitioner {
         Self::ALL.into_iter().find(|partitioner| partitioner.name() == name)
     }
 
-    /// The partitioner in a column of a store; `None` for epochs created by earlier tstar versions.
+    /// The partitioner in a column of a store.
     ///
     /// # Errors
     /// This version does not know the partitioner.
-    pub(crate) fn from_column(name: Option<String>) -> Result<Option<Self>, String> {
-        let known = |name: String| {
-            Self::from_name(&name)
-                .ok_or_else(|| format!("partitioner `{name}` is unknown: use a newer tstar"))
-        };
-        name.map(known).transpose()
+    pub(crate) fn from_column(name: &str) -> Result<Self, String> {
+        Self::from_name(name)
+            .ok_or_else(|| format!("partitioner `{name}` is unknown: use a newer tstar"))
     }
 
     /// The partition of a key among `partitions` (at least 1); `None` if it is not computed.

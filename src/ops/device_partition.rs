@@ -69,10 +69,10 @@ impl<S: TripStore> PartitionFinder<'_, S> {
         Ok(LocatedDevice { device, has_trip: true, partition: is_known.then_some(row.partition) })
     }
 
-    /// Whether the key determines the partition. Assumed unless the epoch says that it does not.
+    /// Whether the key determines the partition.
     fn follows_from_key(&self) -> bool {
         let newest = self.epochs.last().expect("there is one");
-        self.is_keyed && newest.partitioner != Some(Partitioner::None)
+        self.is_keyed && newest.partitioner != Partitioner::None
     }
 
     /// Whether the partition of the device's records cannot be determined.

@@ -43,19 +43,6 @@ pub async fn list(store: &AnyStore, name: &str) -> anyhow::Result<Vec<Epoch>> {
     Ok(epochs)
 }
 
-/// The limitation of an epoch that an earlier version of the program made.
-#[must_use]
-pub fn earlier_version_note(epoch: &Epoch) -> Option<String> {
-    let is_earlier = epoch.partitioner.is_none() && epoch.partitions > 1;
-    is_earlier.then(|| {
-        format!(
-            "an earlier version made epoch {}: it has no claims from its beginning, and a device \
-             belongs to the partition of its latest trip; tstar epoch new begins one that has them",
-            epoch.epoch
-        )
-    })
-}
-
 /// The epochs, control keys and schemas of a store.
 ///
 /// # Errors
@@ -128,8 +115,7 @@ pub struct NewEpochRequest {
     pub topic: String,
     /// The rules; those given have to be the rules of the newest epoch.
     pub rules: RulesRequest,
-    /// How the partition of a device is decided; `None`: as in the newest epoch, else as the
-    /// records show.
+    /// How the partition of a device is decided; `None`: as in the newest epoch.
     pub partitioner: Option<Partitioner>,
     /// The clock, ms since 1970.
     pub now_ms: i64,
@@ -216,12 +202,11 @@ async fn next_epoch(
         false => positions,
     };
     let offsets = start_offsets(newest, layout, &positions)?;
-    let partitioner =
-        preflight::next_partitioner(&log.brokers, newest, layout, request.partitioner)?;
+    let partitioner = request.partitioner.unwrap_or(newest.partitioner);
     let is_same = is_same_topic
         && newest.check_partition_count(layout.partitions).is_ok()
         && offsets == newest.start_offsets
-        && newest.partitioner == Some(partitioner);
+        && newest.partitioner == partitioner;
     if is_same && !has_records(newest, &positions) {
         return Err(PreconditionFailed(format!(
             "epoch {} holds no record yet, and a new one of topic `{}` would begin at the same \
@@ -315,7 +300,7 @@ mod tests {
             start_offsets: BTreeMap::from([(0, 5), (1, 0)]),
             base: Version(1),
             rules: Rules::default(),
-            partitioner: None,
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: false,
         };

@@ -58,8 +58,8 @@ async fn positions(store: &AnyStore) -> anyhow::Result<(Epoch, BTreeMap<i32, i64
     for partition in 0..newest.partitions {
         let Some(Offset(next)) = kept.position_of(&newest, partition) else {
             let problem = format!(
-                "partition {partition} has no position yet, as an earlier version created epoch \
-                 {}; start `tstar run` with this version on every partition first",
+                "partition {partition} has no position yet, as epoch {} was imported; start \
+                 `tstar run` on every partition first",
                 newest.epoch
             );
             return Err(PreconditionFailed(problem).into());

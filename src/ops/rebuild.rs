@@ -14,7 +14,6 @@ use super::{Cancel, InvalidRequest, PartialResult, PreconditionFailed, SignalLis
 use crate::identity::DeviceId;
 use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
-use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
@@ -182,7 +181,7 @@ impl RebuildJob<'_> {
         let base = self.request.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);
         // The partitioner belongs to the topic, not to the store.
-        let partitioner = Some(old.partitioner.unwrap_or(Partitioner::None));
+        let partitioner = old.partitioner;
         let first = Epoch {
             epoch: 1,
             topic,

@@ -160,6 +160,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::model::partitioner::Partitioner;
     use crate::model::scalar::Version;
 
     fn request(url: &str, reads_topic: bool) -> ServeRequest {
@@ -193,7 +194,7 @@ mod tests {
             start_offsets: BTreeMap::new(),
             base: Version(1),
             rules,
-            partitioner: None,
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: false,
         };

@@ -5,6 +5,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::schema::SchemaSource;
 use crate::registry::fixture::{FakeRegistry, client, registry};
@@ -58,7 +59,7 @@ async fn the_first_answer_stands_whatever_a_registry_answers_later() {
         start_offsets: BTreeMap::new(),
         base: crate::model::scalar::Version(0),
         rules: Rules { decode: crate::model::schema::Encoding::Avro, ..Rules::default() },
-        partitioner: None,
+        partitioner: Partitioner::None,
         topic_id: None,
         keeps_positions: false,
     });

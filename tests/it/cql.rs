@@ -227,7 +227,7 @@ fn owners_remember_listed_days_apart() {
 fn epoch(epoch: i32, topic: &str) -> Epoch {
     let rules = Rules { max_gap_ms: 60_000, ..Rules::default() };
     let start_offsets = [(0, 5), (1, 0)].into();
-    let (topic, partitioner) = (topic.into(), Some(Partitioner::Murmur2));
+    let (topic, partitioner) = (topic.into(), Partitioner::Murmur2);
     let (base, topic_id) = (Version(1000), Some("cP6H8KMbQKSiZNYvyGNPFA".into()));
     let keeps_positions = true;
     Epoch {

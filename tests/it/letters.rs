@@ -12,6 +12,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
 use tstar::internals::store::EpochStore;
@@ -237,7 +238,7 @@ fn what_makes_no_sense_says_so() {
         start_offsets: BTreeMap::new(),
         base: Version(1),
         rules: Rules::default(),
-        partitioner: None,
+        partitioner: Partitioner::None,
         topic_id: None,
         keeps_positions: false,
     };

@@ -406,7 +406,7 @@ fn log(partition: i32) -> Log {
         start_offsets: BTreeMap::new(),
         base: Version(0),
         rules: rules(),
-        partitioner: Some(Partitioner::None),
+        partitioner: Partitioner::None,
         topic_id: None,
         keeps_positions: false,
     };

@@ -21,6 +21,7 @@ use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use crate::kafka::topic::{OffsetRange, StartFrom};
 use crate::kafka::unreadable::UnreadableBatch;
 use crate::model::epoch::Epoch;
+use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::Version;
 
@@ -33,7 +34,7 @@ pub(super) fn epoch(topic_id: Option<&str>) -> Epoch {
         start_offsets: BTreeMap::from([(0, 100)]),
         base: Version(1),
         rules: Rules::default(),
-        partitioner: None,
+        partitioner: Partitioner::None,
         topic_id: topic_id.map(str::to_owned),
         keeps_positions: false,
     }

@@ -7,7 +7,6 @@ use super::CheckResult;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic};
 use crate::model::epoch::Epoch;
-use crate::ops::epoch::earlier_version_note;
 use crate::ops::topic_log::{LogAccess, OpenLog, committed_offsets};
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
 use crate::store::{AnyStore, KeyStore};
@@ -34,7 +33,7 @@ async fn try_check(
     let answers = format!("`{}` answer", log.brokers.addresses());
     let mut results = vec![CheckResult::ok("brokers", answers)];
     results.push(check_epoch(newest, &layout));
-    results.push(check_partitioner(newest));
+    results.push(CheckResult::ok("partitioner", newest.partitioner.name()));
     if store.embedded().is_none() {
         // An embedded store keeps change events and dead letters itself.
         results.extend(outputs(&topics, newest)?);
@@ -59,18 +58,6 @@ fn check_epoch(newest: &Epoch, layout: &TopicLayout) -> CheckResult {
             format!("topic `{}` {mismatch}", newest.topic),
             "stop all instances at lag 0, then: tstar epoch new",
         ),
-    }
-}
-
-fn check_partitioner(newest: &Epoch) -> CheckResult {
-    match (earlier_version_note(newest), newest.partitioner) {
-        (Some(note), _) => CheckResult::warn(
-            "partitioner",
-            note,
-            "stop all instances at lag 0, then: tstar epoch new",
-        ),
-        (None, None) => CheckResult::ok("partitioner", "one partition needs none"),
-        (None, Some(partitioner)) => CheckResult::ok("partitioner", partitioner.name()),
     }
 }
 

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::{DaemonError, DaemonEvent, OnEvent};
 use crate::kafka::KafkaError;
-use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{ConsumerEvent, ResumePoint, check_topic_id, resume_point};
 use crate::kafka::partitioning;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
@@ -229,7 +228,7 @@ async fn first_epoch(
         start_offsets: offsets.await?,
         base: Version(request.now_us),
         rules,
-        partitioner: Some(partitioner),
+        partitioner,
         topic_id: layout.id.clone(),
         keeps_positions: true,
     })
@@ -303,8 +302,8 @@ fn check_layout(
         );
         return Err(KafkaError::TopicMismatch { topic: request.topic.to_owned(), problem }.into());
     }
-    if request.partitioner.is_some_and(|expected| epoch.partitioner != Some(expected)) {
-        let found = epoch.partitioner.map_or("none, from an earlier version", Partitioner::name);
+    if request.partitioner.is_some_and(|expected| epoch.partitioner != expected) {
+        let found = epoch.partitioner.name();
         return Err(DaemonError::Precondition(format!(
             "epoch {} of store `{}` has the partitioner {found}: omit --partitioner, or start an \
              epoch with another one: stop all instances at lag 0, then: tstar epoch new",
@@ -350,61 +349,35 @@ pub fn next_epoch(
         start_offsets,
         base: Version(now_us),
         rules: rules.clone(),
-        partitioner: Some(partitioner),
+        partitioner,
         topic_id: layout.id.clone(),
         keeps_positions: true,
     })
-}
-
-/// The partitioner of the next epoch: from the settings, else that of the newest epoch, else
-/// detected from the records of that epoch. Blocks.
-///
-/// # Errors
-/// No broker answers.
-pub fn next_partitioner(
-    brokers: &Brokers,
-    newest: &Epoch,
-    layout: &TopicLayout,
-    configured: Option<Partitioner>,
-) -> Result<Partitioner, KafkaError> {
-    match configured.or(newest.partitioner) {
-        Some(partitioner) => Ok(partitioner),
-        None if newest.rules.key != "device_id" => Ok(Partitioner::None),
-        None => {
-            // Partitions added later do not contain the oldest records.
-            let before = usize::try_from(newest.partitions).unwrap_or(0).min(layout.extents.len());
-            partitioning::found(brokers, &newest.topic, &layout.extents[..before])
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn kept_epoch() -> Epoch {
-        // As an earlier version stored it.
-        let json = r#"{"epoch":1,"topic":"samples","partitions":2,"start_offsets":{"0":5},
-            "base":1000,"rules":{"max_gap_ms":600000,"max_duration_ms":86400000,
-            "max_samples":100000,"min_time_ms":946684800000,"max_future_ms":86400000,
-            "drop_ignition_off":false,"min_speed_cmps":null,"max_accuracy_dm":null,"fields":{},
-            "time_unit":"ms","speed_unit":"mps","key":"device_id",
-            "quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","blob":1},"partitioner":"murmur2"}"#;
-        serde_json::from_str(json).unwrap()
-    }
-
     #[test]
-    fn an_epoch_of_an_earlier_version_keeps_its_rules() {
-        let epoch = kept_epoch();
+    fn an_epoch_keeps_its_rules() {
+        let epoch = Epoch {
+            epoch: 1,
+            topic: "samples".into(),
+            partitions: 2,
+            start_offsets: [(0, 5)].into(),
+            base: Version(1000),
+            rules: Rules { max_gap_ms: 600_000, ..Rules::default() },
+            partitioner: Partitioner::Murmur2,
+            topic_id: None,
+            keeps_positions: true,
+        };
         let check = |request| check_origin(&epoch, "samples", &request, "t.db");
         assert_eq!(check(RulesRequest::default()).unwrap(), epoch.rules);
-        assert_eq!(epoch.rules.reading, 1);
         let refused = check(Rules::default().into()).unwrap_err().to_string();
-        for difference in [
-            "max_gap_ms: the store has 600000, requested 300000",
-            "reading: the store has 1, requested 2",
-        ] {
-            assert!(refused.contains(difference), "{refused}");
-        }
+        assert!(
+            refused.contains("max_gap_ms: the store has 600000, requested 300000"),
+            "{refused}"
+        );
     }
 }

@@ -235,6 +235,7 @@ pub fn gone(spans: &[Range<i64>], extents: &[OffsetRange]) -> Option<(i32, Range
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::partitioner::Partitioner;
     use crate::model::rules::Rules;
 
     fn epoch(epoch: i32, partitions: i32, starts: &[(i32, i64)]) -> Epoch {
@@ -247,7 +248,7 @@ mod tests {
             start_offsets,
             base: Version(base),
             rules,
-            partitioner: None,
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: false,
         }

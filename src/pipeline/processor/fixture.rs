@@ -164,7 +164,7 @@ pub(super) fn of_topic(
         start_offsets: BTreeMap::new(),
         base: Version(0),
         rules: Rules::default(),
-        partitioner: Some(Partitioner::None),
+        partitioner: Partitioner::None,
         topic_id: None,
         keeps_positions: false,
     };

@@ -14,24 +14,14 @@ use crate::model::rules::Rules;
 use crate::model::scalar::Version;
 use crate::store::{EpochStore, StoreError};
 
-type Columns = (
-    i32,
-    String,
-    i32,
-    BTreeMap<i32, i64>,
-    i64,
-    String,
-    Option<String>,
-    Option<String>,
-    Option<bool>,
-);
+type Columns = (i32, String, i32, BTreeMap<i32, i64>, i64, String, String, Option<String>, bool);
 
 fn read(columns: Columns) -> Result<Epoch, Failure> {
     let (epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id, keeps) =
         columns;
     let rules = Rules::from_json(&rules).map_err(|error| Failure::Permanent(error.into()))?;
     let partitioner =
-        Partitioner::from_column(partitioner).map_err(|error| Failure::Permanent(error.into()))?;
+        Partitioner::from_column(&partitioner).map_err(|error| Failure::Permanent(error.into()))?;
     Ok(Epoch {
         epoch,
         topic,
@@ -41,7 +31,7 @@ fn read(columns: Columns) -> Result<Epoch, Failure> {
         rules,
         partitioner,
         topic_id,
-        keeps_positions: keeps.unwrap_or(false),
+        keeps_positions: keeps,
     })
 }
 
@@ -66,7 +56,7 @@ impl<C: Cql> EpochStore for ScyllaStore<C> {
         let (shared, attempts) = (&self.shared, AtomicU32::new(0));
         let (number, topic, base) = (epoch.epoch, &epoch.topic, epoch.base);
         let rules = epoch.rules.to_json();
-        let partitioner = epoch.partitioner.map(Partitioner::name);
+        let partitioner = epoch.partitioner.name();
         let starts = &epoch.start_offsets;
         let (id, keeps) = (epoch.topic_id.as_deref(), epoch.keeps_positions);
         let values =

@@ -88,11 +88,11 @@ fn read_epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         rules: Rules::from_json(&json("rules")?).map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
         })?,
-        partitioner: Partitioner::from_column(row.get("partitioner")?).map_err(|error| {
+        partitioner: Partitioner::from_column(&json("partitioner")?).map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
         })?,
         topic_id: row.get("topic_id")?,
-        // The file has always had them.
+        // They are in the same file.
         keeps_positions: true,
     })
 }
@@ -121,7 +121,7 @@ impl EpochStore for SqliteStore {
                 start_offsets,
                 epoch.base,
                 epoch.rules.to_json(),
-                epoch.partitioner.map(Partitioner::name),
+                epoch.partitioner.name(),
                 epoch.topic_id
             ],
         );

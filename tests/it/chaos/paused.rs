@@ -11,6 +11,7 @@ use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::consumer::{self, AssignedPartition, Assignment, ConsumerConfig};
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
 
@@ -46,7 +47,7 @@ fn member<'scope>(
             start_offsets: BTreeMap::new(),
             base: Version(1),
             rules: Rules::default(),
-            partitioner: None,
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: false,
         },

@@ -36,7 +36,7 @@ fn epoch() -> Epoch {
         start_offsets: BTreeMap::new(),
         base: Version(1_000_000),
         rules: Rules::default(),
-        partitioner: Some(Partitioner::None),
+        partitioner: Partitioner::None,
         topic_id: None,
         keeps_positions: false,
     }

@@ -9,6 +9,7 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
 use tstar::internals::store::EpochStore;
@@ -61,7 +62,7 @@ fn a_replay_killed_again_and_again_sends_each_letter_once() {
         start_offsets,
         base: Version(1),
         rules,
-        partitioner: None,
+        partitioner: Partitioner::None,
         topic_id: None,
         keeps_positions: false,
     };

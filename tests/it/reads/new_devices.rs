@@ -31,7 +31,7 @@ fn log() -> Log {
         start_offsets: BTreeMap::new(),
         base: Version(0),
         rules: Rules::default(),
-        partitioner: Some(Partitioner::Murmur2),
+        partitioner: Partitioner::Murmur2,
         topic_id: None,
         keeps_positions: false,
     };

@@ -19,6 +19,7 @@ use tstar::internals::kafka::consumer::{
 use tstar::internals::kafka::partition_handle::WorkerExit;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar;
 use tstar::internals::model::scalar::Version;
@@ -145,7 +146,7 @@ fn config(brokers: &str) -> ConsumerConfig {
             start_offsets: BTreeMap::new(),
             base: Version(1),
             rules: Rules::default(),
-            partitioner: None,
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: false,
         },

@@ -54,7 +54,7 @@ pub fn epoch() -> Epoch {
             max_future_ms: ENDLESS,
             ..Rules::default()
         },
-        partitioner: Some(Partitioner::None),
+        partitioner: Partitioner::None,
         topic_id: None,
         keeps_positions: true,
     }

@@ -222,7 +222,7 @@ impl Script {
             start_offsets: starts(nth),
             base: Version((nth as i64 + 1) * 1_000_000),
             rules: rules.clone(),
-            partitioner: Some(Partitioner::None),
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: true,
         };
