@@ -26,7 +26,6 @@ pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
         let options = Options {
             format: None,
             decoder: Arc::new(Decoder::new(&rules)?),
-            reading: 2,
             max_document: 1 << 26,
             log_time_ms: LogTime(i64::try_from(now.as_millis())?),
             first_offset: Offset(0),

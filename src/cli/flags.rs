@@ -244,14 +244,13 @@ impl OverrideFlags {
     pub fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
         let (settings, origins) = context.settings(&[&self.0])?;
         let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != Origin::Default);
-        let Settings { map, time_unit, speed_unit, reading, time_zone, time_format, .. } = settings;
+        let Settings { map, time_unit, speed_unit, time_zone, time_format, .. } = settings;
         Ok(DecodeOverrides {
             fields: if is_set("map") { map } else { BTreeMap::new() },
             time_unit: is_set("time_unit").then_some(time_unit),
             speed_unit: is_set("speed_unit").then_some(speed_unit),
             time_zone,
             time_format,
-            reading: is_set("reading").then_some(reading),
         })
     }
 }

@@ -279,7 +279,7 @@ impl RecordReader {
             false => Ok(()),
         };
         let schema_id = record.header(SCHEMA_ID_HEADER);
-        let json = RawJson { value, context, may_be_list: true, schema_id, check };
+        let json = RawJson { value, context, schema_id, check };
         self.decoder.split(&mut self.template, &json, &out.position, out.batch);
     }
 }

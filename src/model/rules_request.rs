@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn stored() -> Rules {
-        Rules { max_gap_ms: 600_000, max_samples: 7, reading: 1, ..Rules::default() }
+        Rules { max_gap_ms: 600_000, max_samples: 7, ..Rules::default() }
     }
 
     fn with_gap(max_gap_ms: i64) -> RulesRequest {

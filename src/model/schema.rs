@@ -33,12 +33,6 @@ impl Encoding {
         ("gtfs-rt", Self::GtfsRt),
     ];
 
-    /// Whether records are text.
-    #[must_use]
-    pub fn is_json(&self) -> bool {
-        *self == Self::Json
-    }
-
     /// The name in settings and rules.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -85,7 +85,6 @@ impl IngestRequest {
         Ok(Options {
             format: self.format,
             decoder: Arc::new(Decoder::new(rules)?),
-            reading: rules.reading,
             max_document: file::max_document(self.memory),
             log_time_ms: LogTime(self.now_ms),
             first_offset: Offset(0),

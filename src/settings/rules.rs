@@ -44,7 +44,6 @@ pub(super) const SETTINGS: &[(&str, CopyRules)] = settings_of_rules! {
     "speed_unit" => speed_unit;
     "time_zone" => time_zone zone_tables;
     "time_format" => time_format;
-    "reading" => reading;
     "decode" => decode;
     "schema" => schema;
     "message" => message;
@@ -92,7 +91,6 @@ impl Settings {
                 KeyRule::DeviceId => "device_id".into(),
                 KeyRule::Any => "any".into(),
             },
-            reading: self.reading,
             decode: self.decode,
             schema: self.schema.as_ref().map(|file| file.source.clone()),
             message: self.message.clone(),

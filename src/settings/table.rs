@@ -7,8 +7,8 @@ use super::http::HttpSettings;
 use super::schema::SchemaFile;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, INPUT_FORMAT,
-    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, PRESET, READING,
-    REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
+    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, PRESET, REGISTRY,
+    SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::Preset;
@@ -114,12 +114,6 @@ settings! {
     time_unit: TimeUnit {
         key: "time_unit", default: "ms", syntax: TIME_UNIT, flags: [Rules, Overrides],
         help: "Unit of integer times: s, ms, us or ns",
-    }
-
-    /// Version of how values and field maps are read.
-    reading: u32 {
-        key: "reading", default: "2", syntax: READING, flags: [Rules, Overrides],
-        help: "How values and field maps are read: 2, or 1 as tstar read them before",
     }
 
     /// Zone of local times; `None`: local times are not read.

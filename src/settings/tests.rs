@@ -60,7 +60,6 @@ fn rules_that_are_not_set_are_those_of_the_store() {
         max_gap_ms: 600_000,
         fields: [("lat".to_owned(), "/gps/lat".to_owned())].into(),
         key: "any".into(),
-        reading: 1,
         ..Rules::default()
     };
     let file = file("max_samples = 100000\n");
@@ -69,16 +68,16 @@ fn rules_that_are_not_set_are_those_of_the_store() {
     let request = settings.rules_request(&origins);
     assert_eq!(request.resolve(Some(&stored)), Ok(stored.clone()));
     let new = request.resolve(None).unwrap();
-    assert_eq!((new.max_gap_ms, new.reading), (600_000, Rules::NEWEST_READING));
+    assert_eq!(new.max_gap_ms, 600_000);
     assert_eq!((new.fields, &*new.key), (stored.fields.clone(), "device_id"));
 
     // A value that is set differs even if it is the default.
-    let flags = [("reading", "2".to_owned()), ("map", "lat=y".to_owned())];
+    let flags = [("max_gap", "5m".to_owned()), ("map", "lat=y".to_owned())];
     let (settings, origins) = Settings::resolve(&flags, &[], None).unwrap();
     let differences = settings.rules_request(&origins).resolve(Some(&stored)).unwrap_err();
     let expected = [
         r#"fields: the store has {"lat":"/gps/lat"}, requested {"lat":"y"}"#,
-        "reading: the store has 1, requested 2",
+        "max_gap_ms: the store has 600000, requested 300000",
     ];
     assert_eq!(differences, expected);
 }

@@ -10,7 +10,7 @@ use super::size::{format_size, parse_size};
 use crate::kafka::options::shown;
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::{PRESETS, Preset};
-use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
@@ -95,10 +95,6 @@ pub(super) const PRESET: Syntax<Option<&'static Preset>> = Syntax {
     read: preset,
     write: |preset| preset.map_or("none", |preset| preset.name).into(),
 };
-
-/// The versions of [`Rules::reading`].
-pub(super) const READING: Syntax<u32> =
-    Syntax { kind: Kind::Count, ..choice!([("1", 1), ("2", Rules::NEWEST_READING)]) };
 
 pub(super) const ENCODING: Syntax<Encoding> = choice!(Encoding::NAMES);
 

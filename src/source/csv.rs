@@ -189,7 +189,7 @@ impl Columns {
             }
             wanted.push((at, child));
         }
-        let decimal_commas = delimiter == b';' && decoder.shape.reading >= 2;
+        let decimal_commas = delimiter == b';';
         let columns = Self { delimiter, count: cells.len(), decimal_commas, wanted, cells };
         columns.check(header, decoder)?;
         Ok(columns)

@@ -33,9 +33,6 @@ pub enum DecoderError {
     Times(#[from] TimeRulesError),
 }
 
-/// Rules of this reading, and of later ones, have lists of samples on a line of a file, too.
-const FIRST_LISTS: u32 = 2;
-
 /// Decodes records by the field map and the units of the rules.
 #[derive(Debug)]
 pub struct Decoder {
@@ -74,7 +71,7 @@ impl Decoder {
     /// Whether UTF-16 with a byte order mark is converted to UTF-8 before records are split.
     #[must_use]
     pub(super) fn converts_utf16(&self) -> bool {
-        self.shape.reading >= 2 && self.binary.as_ref().is_none_or(BinaryReader::may_be_json)
+        self.binary.as_ref().is_none_or(BinaryReader::may_be_json)
     }
 
     /// Whether records need not be text.
@@ -230,7 +227,7 @@ impl Decoder {
             }
         }
         match &map.valid {
-            Some(_) => check_valid(values.extra(0), self.shape.reading),
+            Some(_) => check_valid(values.extra(0)),
             None => Ok(()),
         }
     }
@@ -298,12 +295,6 @@ impl Decoder {
         Ok(values.sample(self, text)?)
     }
 
-    /// Whether a line of a file may be a list of samples, as a record of a topic may.
-    #[must_use]
-    pub fn reads_lists(&self) -> bool {
-        self.shape.reading >= FIRST_LISTS
-    }
-
     /// Whether bad samples can only be decoded again with the record around them.
     #[must_use]
     pub fn needs_whole_records(&self) -> bool {
@@ -367,8 +358,8 @@ impl Decoder {
 }
 
 /// Checks the value that says whether a fix is valid; one that is absent says nothing.
-fn check_valid(value: &Value<'_>, reading: u32) -> Result<(), NoSample> {
-    match (value, value.truth(reading)) {
+fn check_valid(value: &Value<'_>) -> Result<(), NoSample> {
+    match (value, value.truth()) {
         (Value::Absent, _) | (_, Some(true)) => Ok(()),
         (_, Some(false)) => Err(NoSample::Dropped(DropReason::BadFix, 1)),
         (_, None) => {

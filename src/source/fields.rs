@@ -330,7 +330,7 @@ fn level(map: &FieldMap, is_sample: bool) -> Result<Node, MapError> {
 #[cfg(test)]
 pub(super) fn root_of(map: &str) -> Node {
     let map = super::parse_map(map).expect("the map is valid");
-    names(&FieldMap::new(&map, 2).expect("the map is valid")).expect("the names are few").root
+    names(&FieldMap::new(&map).expect("the map is valid")).expect("the names are few").root
 }
 
 #[cfg(test)]
@@ -342,7 +342,7 @@ mod tests {
 
     fn tree(map: &str) -> Result<Vec<Node>, MapError> {
         let map = if map.is_empty() { BTreeMap::new() } else { parse_map(map)? };
-        let Names { outer, root } = names(&FieldMap::new(&map, 2)?)?;
+        let Names { outer, root } = names(&FieldMap::new(&map)?)?;
         Ok(outer.into_iter().flatten().chain([root]).collect())
     }
 

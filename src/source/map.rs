@@ -5,10 +5,6 @@ use std::collections::BTreeMap;
 use super::fields::Field;
 use super::text::short;
 
-/// Rules of this reading, and of later ones, have the whole grammar of sources. Before, each source
-/// is a name or a JSON Pointer.
-const FIRST_READING: u32 = 2;
-
 /// Maximum number of sources of one field.
 const MAX_SOURCES: usize = 16;
 
@@ -127,14 +123,14 @@ pub(super) struct FieldMap {
 }
 
 impl FieldMap {
-    /// Parses the map of rules; `reading` is that of the rules.
+    /// Parses the map of rules.
     ///
     /// # Errors
     /// An unknown name, or an invalid source.
-    pub fn new(map: &BTreeMap<String, String>, reading: u32) -> Result<Self, MapError> {
+    pub fn new(map: &BTreeMap<String, String>) -> Result<Self, MapError> {
         let mut parsed = Self::default();
         for (name, text) in map {
-            parsed.add(name, text, reading >= FIRST_READING)?;
+            parsed.add(name, text)?;
         }
         Ok(parsed)
     }
@@ -161,17 +157,13 @@ impl FieldMap {
         fields.chain(samples).chain(open).chain(valid).chain(when).next()
     }
 
-    fn add(&mut self, name: &str, text: &str, is_whole_grammar: bool) -> Result<(), MapError> {
+    fn add(&mut self, name: &str, text: &str) -> Result<(), MapError> {
         if let Some(field) = Field::from_name(name) {
-            let list = match is_whole_grammar {
-                true => sources(name, text)?,
-                false => vec![Source::Record(pointer(name, text, false)?)],
-            };
+            let list = sources(name, text)?;
             self.fields[field as usize] = Some(Sources { text: text.to_owned(), list });
             return Ok(());
         }
         match name {
-            _ if !is_whole_grammar => return unknown_name(name),
             SAMPLES => self.samples = Some(sample_path(text)?),
             OPEN => self.open = Some((text.to_owned(), path(OPEN, text)?)),
             WHEN => self.when = conditions(text)?,
@@ -195,7 +187,7 @@ fn unknown_name<T>(name: &str) -> Result<T, MapError> {
 }
 
 /// Parses a field map such as `device_id=vehicle,lat=/gps/lat|/lat,when=/type=fix`: from names to
-/// sources. Sources that older rules may have are checked with the rules.
+/// sources.
 ///
 /// # Errors
 /// An unknown or repeated name, an empty part, or an invalid source.
@@ -209,9 +201,7 @@ pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
             ));
         };
         let (name, source) = (name.trim(), source.trim());
-        FieldMap::default()
-            .add(name, source, true)
-            .or_else(|error| FieldMap::default().add(name, source, false).map_err(|_| error))?;
+        FieldMap::default().add(name, source)?;
         if map.insert(name.to_owned(), source.to_owned()).is_some() {
             return fail(format!("{} is mapped twice; keep one", short(name)));
         }
@@ -273,20 +263,15 @@ fn around(name: &str, rest: &str) -> Result<Around, MapError> {
 
 /// A name, or a JSON Pointer.
 fn path(name: &str, text: &str) -> Result<Vec<Token>, MapError> {
-    pointer(name, text, true)
-}
-
-/// A name, or a JSON Pointer whose tokens may select elements.
-fn pointer(name: &str, text: &str, has_members: bool) -> Result<Vec<Token>, MapError> {
     if text.is_empty() {
         return fail(format!("{name} is mapped to an empty name; write {name}=NAME"));
     }
     let Some(tokens) = text.strip_prefix('/') else {
         return Ok(vec![Token::Name(text.into())]);
     };
-    let tokens = tokens.split('/').map(|token| self::token(name, text, token, has_members));
+    let tokens = tokens.split('/').map(|token| self::token(name, text, token));
     let mut tokens: Vec<_> = tokens.collect::<Result<_, _>>()?;
-    if let ([_, .., Token::Name(last)], true) = (&tokens[..], has_members)
+    if let [_, .., Token::Name(last)] = &tokens[..]
         && let Some(part) = last.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
         && let Ok(part) = part.parse()
     {
@@ -296,7 +281,7 @@ fn pointer(name: &str, text: &str, has_members: bool) -> Result<Vec<Token>, MapE
     Ok(tokens)
 }
 
-fn token(name: &str, pointer: &str, token: &str, has_members: bool) -> Result<Token, MapError> {
+fn token(name: &str, pointer: &str, token: &str) -> Result<Token, MapError> {
     let bad_escape = token.split('~').skip(1).any(|rest| !rest.starts_with(['0', '1']));
     if bad_escape {
         return fail(format!(
@@ -306,8 +291,7 @@ fn token(name: &str, pointer: &str, token: &str, has_members: bool) -> Result<To
     }
     let plain = |text: &str| text.replace("~1", "/").replace("~0", "~").into();
     let member = token.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let member = member.filter(|_| has_members).and_then(|member| member.split_once('='));
-    let Some((member, value)) = member else {
+    let Some((member, value)) = member.and_then(|member| member.split_once('=')) else {
         return Ok(Token::Name(plain(token)));
     };
     if member.is_empty() || value.is_empty() {

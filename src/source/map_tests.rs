@@ -5,7 +5,7 @@ fn name(name: &str) -> Token {
 }
 
 fn parsed(text: &str) -> FieldMap {
-    FieldMap::new(&parse_map(text).unwrap(), 2).unwrap()
+    FieldMap::new(&parse_map(text).unwrap()).unwrap()
 }
 
 fn list(map: &str, field: Field) -> Vec<Source> {
@@ -131,12 +131,6 @@ fn an_invalid_map_has_a_reason() {
         ("when==x", "names nothing"),
         ("valid=@kee", "`@kee` is not a source"),
         ("when=/a/[=b]=c", "`[=b]` selects no element"),
-    ] {
-        let message = parse_map(text).unwrap_err().to_string();
-        assert!(message.contains(why), "{text}: {message}");
-    }
-    // A map of older rules may have these names, so they are checked with the rules.
-    for (text, why) in [
         ("lat=@lat", "write @key, @key/N, @header:NAME, @topic or @file, and /@NAME"),
         ("lat=@key/x", "a number from 0"),
         ("lat=@key/-1", "a number from 0"),
@@ -147,29 +141,9 @@ fn an_invalid_map_has_a_reason() {
         ("lat=/a/[k=]", "`[k=]` selects no element"),
         ("lat=a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p|q", "17 sources; the limit is 16"),
     ] {
-        let map = parse_map(text).unwrap();
-        let message = FieldMap::new(&map, 2).unwrap_err().to_string();
+        let message = parse_map(text).unwrap_err().to_string();
         assert!(message.contains(why), "{text}: {message}");
-        assert!(FieldMap::new(&map, 1).is_ok(), "{text}");
     }
     let map = BTreeMap::from([("latitude".to_owned(), "x".to_owned())]);
-    assert!(FieldMap::new(&map, 1).is_err());
-}
-
-#[test]
-fn older_rules_have_names_and_pointers_only() {
-    for text in ["a|b", "@key", "=x", "@", "a=b"] {
-        let map = BTreeMap::from([("lat".to_owned(), text.to_owned())]);
-        let map = FieldMap::new(&map, 1).unwrap();
-        let list = &map.sources(Field::Lat).unwrap().list;
-        assert_eq!(list, &[Source::Record(vec![name(text)])]);
-    }
-    let map = BTreeMap::from([("lat".to_owned(), "/[k=v]".to_owned())]);
-    let list = FieldMap::new(&map, 1).unwrap().sources(Field::Lat).unwrap().list.clone();
-    assert_eq!(list, [Source::Record(vec![name("[k=v]")])]);
-    for text in ["samples=/a", "open=/a", "when=/a", "valid=/a"] {
-        let map = parse_map(text).unwrap();
-        let message = FieldMap::new(&map, 1).unwrap_err().to_string();
-        assert!(message.contains("is not a field"), "{text}: {message}");
-    }
+    assert!(FieldMap::new(&map).is_err());
 }

@@ -131,7 +131,7 @@ impl<'a> Values<'a> {
     fn set_reading(&mut self, kind: ReadingKind, value: f64, decoder: &Decoder) {
         // Another source may have had a value before.
         self.unknown.remove(kind);
-        if record::is_unknown(decoder, kind, value) {
+        if record::is_unknown(kind, value) {
             self.unknown.insert(kind);
             *self.raw.reading_mut(kind) = None;
             return;

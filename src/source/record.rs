@@ -47,16 +47,14 @@ impl Value<'_> {
     }
 
     /// Whether it means yes or no; `None` if it means neither.
-    pub(super) fn truth(&self, reading: u32) -> Option<bool> {
+    pub(super) fn truth(&self) -> Option<bool> {
         match self {
             Self::Bool(on) => Some(*on),
             Self::Signed(0) | Self::Unsigned(0) => Some(false),
             Self::Signed(1) | Self::Unsigned(1) => Some(true),
-            Self::Float(0.0) if reading >= 2 => Some(false),
-            Self::Float(1.0) if reading >= 2 => Some(true),
-            Self::Cell(text) if text == "0" => Some(false),
-            Self::Cell(text) if text == "1" => Some(true),
-            Self::Text(text) | Self::Cell(text) => switch(text, reading),
+            Self::Float(0.0) => Some(false),
+            Self::Float(1.0) => Some(true),
+            Self::Text(text) | Self::Cell(text) => switch(text),
             _ => None,
         }
     }
@@ -250,11 +248,11 @@ impl<'a> Fields<'a> {
     ) -> Result<DecodedSample, Box<SampleError>> {
         let device = self.device(text)?;
         let time_ms = self.time(decoder)?;
-        let number = |field| self.number(decoder, field);
+        let number = |field| self.number(field);
         let mut unknown = ReadingSet::default();
         let mut reading = |field, kind| -> Result<Option<f64>, Box<SampleError>> {
             let value = number(field)?;
-            let is_unknown = value.is_some_and(|value| is_unknown(decoder, kind, value));
+            let is_unknown = value.is_some_and(|value| is_unknown(kind, value));
             if is_unknown {
                 unknown.insert(kind);
             }
@@ -275,7 +273,7 @@ impl<'a> Fields<'a> {
                 *raw.reading_mut(kind) = reading(field, kind)?;
             }
         }
-        let ignition = self.ignition(decoder)?;
+        let ignition = self.ignition()?;
         let driver = self.driver(text)?;
         let sample = Sample::quantised(&raw).map_err(|error| self.out_of_range(&error))?;
         Ok(DecodedSample { device, driver, ignition, sample, unknown })
@@ -343,7 +341,7 @@ impl<'a> Fields<'a> {
         ms.map(DeviceTime).or_else(|message| fault(DeadReason::BadTime, message))
     }
 
-    fn number(&self, decoder: &Decoder, field: Field) -> Result<Option<f64>, Box<SampleError>> {
+    fn number(&self, field: Field) -> Result<Option<f64>, Box<SampleError>> {
         let value = self.value(field);
         let parsed = |text: &str| match text.parse() {
             Ok(number) => Ok(Some(number)),
@@ -358,13 +356,10 @@ impl<'a> Fields<'a> {
             Value::Float(value) => Ok(Some(*value)),
             Value::Signed(value) => Ok(Some(*value as f64)),
             Value::Unsigned(value) => Ok(Some(*value as f64)),
-            Value::Cell(text) if decoder.shape.reading < 2 => parsed(text),
             Value::Cell(text) => parsed(self.with_point(text.trim_ascii()).as_ref()),
-            Value::Text(text) if is_none(decoder, field, text) => Ok(None),
-            Value::Text(text) if decoder.shape.reading >= 2 => parsed(text.trim_ascii()),
-            Value::Bool(_) | Value::Text(_) | Value::Nested(_) => {
-                bad_type(field, value, "a number")
-            }
+            Value::Text(text) if is_none(field, text) => Ok(None),
+            Value::Text(text) => parsed(text.trim_ascii()),
+            Value::Bool(_) | Value::Nested(_) => bad_type(field, value, "a number"),
         }
     }
 
@@ -385,15 +380,14 @@ impl<'a> Fields<'a> {
         Cow::Borrowed(text)
     }
 
-    fn ignition(&self, decoder: &Decoder) -> Result<Option<bool>, Box<SampleError>> {
+    fn ignition(&self) -> Result<Option<bool>, Box<SampleError>> {
         let value = self.value(Field::Ignition);
-        let reading = decoder.shape.reading;
         match value {
             Value::Absent => return Ok(None),
-            Value::Text(text) if is_none(decoder, Field::Ignition, text) => return Ok(None),
+            Value::Text(text) if is_none(Field::Ignition, text) => return Ok(None),
             _ => {}
         }
-        match value.truth(reading) {
+        match value.truth() {
             Some(on) => Ok(Some(on)),
             None => bad_type(Field::Ignition, value, "true, false, on, off, 1 or 0"),
         }
@@ -419,28 +413,23 @@ impl<'a> Fields<'a> {
 }
 
 /// The state that a word is.
-fn switch(text: &str, reading: u32) -> Option<bool> {
+fn switch(text: &str) -> Option<bool> {
     let is_one = |text: &str, words: &[&str]| words.iter().any(|w| text.eq_ignore_ascii_case(w));
-    if reading < 2 {
-        let on = is_one(text, &["true", "on"]);
-        return (on || is_one(text, &["false", "off"])).then_some(on);
-    }
     let text = text.trim_ascii();
     let on = is_one(text, &["true", "on", "yes", "t", "y", "1", "1.0"]);
     (on || is_one(text, &["false", "off", "no", "f", "n", "0", "0.0"])).then_some(on)
 }
 
 /// Whether an empty text means no value, as an empty cell does. A required field needs one.
-fn is_none(decoder: &Decoder, field: Field, text: &str) -> bool {
-    let is_required = Field::REQUIRED.contains(&field);
-    decoder.shape.reading >= 2 && !is_required && text.trim_ascii().is_empty()
+fn is_none(field: Field, text: &str) -> bool {
+    !Field::REQUIRED.contains(&field) && text.trim_ascii().is_empty()
 }
 
 /// Whether the value of a reading says that the device does not know it.
 #[inline]
 #[expect(clippy::float_cmp, reason = "any other negative value is an error")]
-pub(super) fn is_unknown(decoder: &Decoder, kind: ReadingKind, value: f64) -> bool {
-    value == -1.0 && kind.has_unknown() && decoder.shape.reading >= 2
+pub(super) fn is_unknown(kind: ReadingKind, value: f64) -> bool {
+    value == -1.0 && kind.has_unknown()
 }
 
 #[cfg(test)]

@@ -29,8 +29,6 @@ pub(super) struct Shape {
     /// Whether every value of a sample has a name in its object, or is a device or a driver that
     /// is given: such samples can be read without the slots of all values.
     pub is_plain: bool,
-    /// How values and maps are read, as in the rules.
-    pub reading: u32,
     /// How times are read.
     pub times: Times,
     /// Unit of speeds.
@@ -43,7 +41,7 @@ impl Shape {
     /// # Errors
     /// As for [`Decoder::new`](super::Decoder::new).
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
-        let map = FieldMap::new(&rules.fields, rules.reading)?;
+        let map = FieldMap::new(&rules.fields)?;
         let fields::Names { outer, root } = fields::names(&map)?;
         let given = given(&map);
         let is_plain = is_plain(&map, &given);
@@ -53,7 +51,6 @@ impl Shape {
             given,
             map,
             is_plain,
-            reading: rules.reading,
             times: Times::new(rules)?,
             speed_unit: rules.speed_unit,
         })

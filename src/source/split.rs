@@ -73,8 +73,6 @@ pub struct RawJson<'a> {
     pub value: &'a [u8],
     /// What surrounds it.
     pub context: RecordContext<'a>,
-    /// Whether it may be an array of records.
-    pub may_be_list: bool,
     /// Its header [`super::SCHEMA_ID_HEADER`].
     pub schema_id: Option<&'a [u8]>,
     /// Checks the device id of each sample.
@@ -92,9 +90,7 @@ impl Decoder {
         batch: &mut Batch,
     ) {
         let value = record.value;
-        let is_list = record.may_be_list
-            && value.trim_ascii_start().first() == Some(&b'[')
-            && self.is_text(value);
+        let is_list = value.trim_ascii_start().first() == Some(&b'[') && self.is_text(value);
         if !is_list && self.shape.outer.is_empty() {
             let text = &mut batch.text;
             let before = text.len();

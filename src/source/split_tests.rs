@@ -22,7 +22,7 @@ fn split(decoder: &Decoder, context: RecordContext<'_>, value: &str) -> Batch {
 fn split_bytes(decoder: &Decoder, context: RecordContext<'_>, value: &[u8]) -> Batch {
     let mut batch = Batch::default();
     let position = RecordPosition { offset: Offset(7), ..RecordPosition::default() };
-    let json = RawJson { value, context, may_be_list: true, schema_id: None, check: &|_| Ok(()) };
+    let json = RawJson { value, context, schema_id: None, check: &|_| Ok(()) };
     decoder.split(&mut JsonTemplate::default(), &json, &position, &mut batch);
     batch
 }
@@ -180,12 +180,6 @@ fn more_bad_elements_than_the_limit_are_counted() {
     assert_eq!(batch.entries.len(), MAX_BAD_ELEMENTS + 3);
     let more: u64 = batch.arrays[&Offset(7)].more.values().sum();
     assert_eq!(more, 9);
-}
-
-#[test]
-fn rules_of_before_read_no_lists_in_files() {
-    assert!(!decoder("", |rules| rules.reading = 1).reads_lists());
-    assert!(decoder("", |_| ()).reads_lists());
 }
 
 /// Map of each format of other systems, with its units.

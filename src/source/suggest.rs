@@ -82,7 +82,7 @@ fn by_name(name: &str, reads: impl Fn(&Decoder) -> bool) -> Option<&'static Pres
 fn reads(decoder: &Decoder, value: &[u8], context: &RecordContext<'_>) -> bool {
     let (mut template, mut batch) = (JsonTemplate::default(), Batch::default());
     let check = &|_: &str| Ok(());
-    let json = RawJson { value, context: *context, may_be_list: true, schema_id: None, check };
+    let json = RawJson { value, context: *context, schema_id: None, check };
     decoder.split(&mut template, &json, &RecordPosition::default(), &mut batch);
     batch.entries.iter().any(|entry| entry.content.is_ok())
 }

@@ -11,10 +11,6 @@ fn decoder(change: impl FnOnce(&mut Rules)) -> Decoder {
     Decoder::new(&rules).unwrap()
 }
 
-fn reading_1() -> Decoder {
-    decoder(|rules| rules.reading = 1)
-}
-
 fn in_zone(zone: &str, format: Option<&str>) -> Decoder {
     decoder(|rules| {
         rules.time_zone = Some(zone.into());
@@ -73,41 +69,6 @@ fn the_odd_values_of_other_systems_are_read() {
     assert!(local.message.contains("--time-zone, such as Europe/Berlin"), "{}", local.message);
     let utc = read(&in_zone("UTC", None), rows[4]).unwrap();
     assert_eq!(utc.sample.time_ms.ms(), 1_795_158_003_000);
-}
-
-/// A store of reading 1 keeps its dead letters, with the messages that they have.
-#[test]
-fn reading_1_rejects_what_it_always_rejected() {
-    use DeadReason as R;
-    let rows: Vec<_> = ODD.lines().map(str::to_owned).collect();
-    let time = |time: &str| record(&format!(r#""time":{time}"#));
-    let with = |member: &str| record(&format!(r#""time":1,{member}"#));
-    for (line, reason, message) in [
-        (rows[0].clone(), R::BadTime, "time `2026-11-20T07:00:00-0700` is not RFC 3339"),
-        (rows[1].clone(), R::BadTime, "time `1795158000.5` is not an integer; write it without"),
-        (rows[2].clone(), R::OutOfRange, "heading is -1, outside of 0 to 360"),
-        (rows[3].clone(), R::BadType, "speed is the text `3.5`; it needs a number"),
-        (rows[4].clone(), R::BadTime, "time `2026-11-20 07:00:03` is not RFC 3339"),
-        (time(r#""2026-11-20T07:00:00+01""#), R::BadTime, "is not RFC 3339"),
-        (time(r#"" 2026-11-20T07:00:00Z""#), R::BadTime, "is not RFC 3339"),
-        (time(r#""1795158000.0""#), R::BadTime, "is not an integer"),
-        (time("1e3"), R::BadTime, "time `1000` is not an integer"),
-        (with(r#""speed":-1"#), R::OutOfRange, "speed is -1 (-1 m/s), outside of 0 to 1000"),
-        (with(r#""accuracy":-1.0"#), R::OutOfRange, "accuracy is -1, outside of 0"),
-        (with(r#""ignition":"1""#), R::BadType, "ignition is the text `1`"),
-        (with(r#""ignition":1.0"#), R::BadType, "ignition is 1; it needs"),
-        (with(r#""ignition":"yes""#), R::BadType, "ignition is the text `yes`"),
-    ] {
-        let error = read(&reading_1(), &line).unwrap_err();
-        assert_eq!(error.reason, reason, "{line}: {}", error.message);
-        assert!(error.message.contains(message), "{line}: {}", error.message);
-    }
-    for (header, row) in
-        [("device_id;time;lat;lon", "a;1;52,52;13"), ("device_id,time,lat,lon", "a,1,\" 52\",13")]
-    {
-        let error = in_table(&reading_1(), header, row).unwrap_err();
-        assert_eq!(error.reason, DeadReason::BadType, "{row}");
-    }
 }
 
 #[test]
@@ -172,9 +133,6 @@ fn an_empty_text_leaves_an_optional_field_without_a_value() {
             let read_now = read(&decoder(|_| ()), &line).unwrap();
             let expected = read(&decoder(|_| ()), &record(r#""time":1"#)).unwrap();
             assert_eq!(format!("{read_now:?}"), format!("{expected:?}"), "{line}");
-            let before = read(&reading_1(), &line).map_err(|error| error.reason);
-            let is_text = field == "driver";
-            assert_eq!(before.is_ok(), is_text, "{line}: {before:?}");
         }
     }
     for field in ["device_id", "time", "lat", "lon"] {

@@ -141,8 +141,8 @@ thread_local! {
 /// One entry of a file: line, bytes, decoded content.
 type Row = (u64, Vec<u8>, Read);
 
-/// The entries of a file, and the error that ended it. By detection, the formats of `reading`.
-fn rows(data: &[u8], format: Option<InputFormat>, reading: u32) -> (Vec<Row>, Option<String>) {
+/// The entries of a file, and the error that ended it.
+fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) {
     SCRATCH.with_borrow_mut(|(file, runtime)| {
         let out = file.as_file_mut();
         out.set_len(0).and_then(|()| out.rewind()).expect("the file can be emptied");
@@ -150,7 +150,6 @@ fn rows(data: &[u8], format: Option<InputFormat>, reading: u32) -> (Vec<Row>, Op
         let options = Options {
             format,
             decoder: Arc::clone(&PLAIN),
-            reading,
             max_document: 1 << 26,
             log_time_ms: LogTime(5),
             first_offset: Offset(10),
@@ -191,15 +190,14 @@ fn rows(data: &[u8], format: Option<InputFormat>, reading: u32) -> (Vec<Row>, Op
     })
 }
 
-/// A whole file: read as a table, as NDJSON, and by detection.
+/// A whole file: read as a table, and as NDJSON.
 pub fn csv(data: &[u8]) -> bool {
-    let forms = [Some(InputFormat::Csv), Some(InputFormat::Ndjson), None];
-    let read = forms.map(|form| rows(data, form, 1));
-    assert_eq!(rows(data, forms[0], 1), read[0], "one file, two results");
-    assert!(read[2] == read[0] || read[2] == read[1], "it is one of the two formats");
+    let forms = [InputFormat::Csv, InputFormat::Ndjson];
+    let read = forms.map(|form| rows(data, Some(form)));
+    assert_eq!(rows(data, Some(forms[0])), read[0], "one file, two results");
     for ((rows, error), form) in read.iter().zip(forms) {
         assert!(rows.is_sorted_by_key(|row| row.0), "lines rise");
-        assert!(form != Some(InputFormat::Ndjson) || error.is_none(), "{error:?}");
+        assert!(form != InputFormat::Ndjson || error.is_none(), "{error:?}");
         if error.is_none()
             && !is_converted(data)
             && data.len() < tstar::internals::source::file::MAX_RECORD_BYTES
@@ -230,16 +228,13 @@ pub fn document(data: &[u8]) -> bool {
     ];
     let Some((first, file)) = data.split_first() else { return false };
     let format = FORMATS[usize::from(*first) % FORMATS.len()];
-    let (found, error) = rows(file, format, 2);
-    assert_eq!(rows(file, format, 2), (found.clone(), error.clone()), "two results");
+    let (found, error) = rows(file, format);
+    assert_eq!(rows(file, format), (found.clone(), error.clone()), "two results");
     assert!(format.is_none() || error.is_none(), "{error:?}");
     assert!(found.is_sorted_by_key(|row| row.0), "lines rise");
     // Of a list with more bad elements, the others are only counted.
     if format == Some(InputFormat::Json) && !is_converted(file) && found.len() < 100 {
         let file = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
-        let separated = |bytes: &[u8]| -> Vec<u8> {
-            bytes.iter().copied().filter(|byte| !b" \t\r\n,[]".contains(byte)).collect()
-        };
         let kept: Vec<u8> = found.iter().flat_map(|row| separated(&row.1)).collect();
         assert_eq!(kept, separated(file), "a value is lost");
     }
@@ -251,23 +246,32 @@ fn non_blank(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().copied().filter(|byte| !b" \t\r\n".contains(byte)).collect()
 }
 
-fn check_nothing_is_lost(data: &[u8], rows: &[Row], form: Option<InputFormat>) {
+/// Bytes that neither separate the elements of a list nor lines.
+fn separated(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().copied().filter(|byte| !b" \t\r\n,[]".contains(byte)).collect()
+}
+
+fn check_nothing_is_lost(data: &[u8], rows: &[Row], form: InputFormat) {
     let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
-    let (kept, all) =
-        (rows.iter().flat_map(|row| non_blank(&row.1)).collect::<Vec<_>>(), non_blank(data));
-    assert!(all.ends_with(&kept), "entries are what the file ends with, in order");
-    if form == Some(InputFormat::Ndjson) {
-        assert_eq!(kept, all);
-    }
-    if form == Some(InputFormat::Csv) {
+    let content = |content: fn(&[u8]) -> Vec<u8>| -> (Vec<u8>, Vec<u8>) {
+        (rows.iter().flat_map(|row| content(&row.1)).collect(), content(data))
+    };
+    if form == InputFormat::Csv {
+        let (kept, all) = content(non_blank);
+        assert!(all.ends_with(&kept), "entries are what the file ends with, in order");
         let kept: Vec<_> = rows.iter().map(|row| row.1.as_slice()).collect();
         assert_eq!(kept, table_rows(data));
+    } else if rows.len() < 100 {
+        // Of a list with more bad elements, the others are only counted.
+        let (kept, all) = content(separated);
+        assert_eq!(kept, all);
     }
     for (line, raw, _) in rows {
         let at = data.split(|byte| *byte == b'\n').nth(*line as usize - 1);
         let first = raw.split(|byte| *byte == b'\n').next();
         let (at, first) = (at.expect("the line is there"), first.expect("a first piece"));
-        assert!(at.starts_with(first), "line {line} begins as its entry does");
+        let is_list = form == InputFormat::Ndjson && at.trim_ascii_start().starts_with(b"[");
+        assert!(is_list || at.starts_with(first), "line {line} begins as its entry does");
     }
 }
 

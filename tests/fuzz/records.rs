@@ -191,7 +191,7 @@ fn split(
         ..RecordContext::default()
     };
     let check = &|_: &str| Ok(());
-    let raw = RawJson { value, context, may_be_list: true, schema_id: None, check };
+    let raw = RawJson { value, context, schema_id: None, check };
     decoder.split(template, &raw, &RecordPosition::default(), &mut batch);
     let shown = |entry: &tstar::internals::source::Entry| match &entry.content {
         Ok(decoded) => Ok(format!("{:?}", checked(decoded, &batch.text))),

@@ -53,7 +53,6 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
     let options = Options {
         format: None,
         decoder,
-        reading: 2,
         max_document: 1 << 26,
         log_time_ms: LogTime(LOG_TIME_MS),
         first_offset: Offset(0),

@@ -116,7 +116,6 @@ impl ImportedStore {
             let options = Options {
                 format: None,
                 decoder: Arc::new(Decoder::new(&rules).unwrap()),
-                reading: rules.reading,
                 max_document: 1 << 26,
                 log_time_ms: LogTime(i64::MAX / 2),
                 first_offset: processor.position().delivered,

@@ -35,8 +35,6 @@ pub struct DecodeOverrides {
     pub time_zone: Option<String>,
     /// Format of times that are text; `None`: that of the rules.
     pub time_format: Option<String>,
-    /// Version of how values are read; `None`: that of the rules.
-    pub reading: Option<u32>,
 }
 
 impl DecodeOverrides {
@@ -54,7 +52,6 @@ impl DecodeOverrides {
         if self.time_format.is_some() {
             rules.time_format = self.time_format.clone();
         }
-        rules.reading = self.reading.unwrap_or(rules.reading);
         rules
     }
 }
@@ -148,8 +145,6 @@ struct DecodedLetter {
 pub struct Redecoder {
     log: LogKind,
     key_is_device: bool,
-    /// Whether a line of a file may be an array.
-    reads_lists: bool,
     guard: ClockGuard,
     /// Readers by the rules of the store.
     by_rules: RecordReaders,
@@ -178,15 +173,13 @@ impl Redecoder {
         let by_overrides = (overridden != *rules)
             .then(|| RecordReaders::new(&overridden, key_is_device))
             .transpose()?;
-        let encoder = Decoder::new(rules)?;
         Ok(Self {
             log,
             key_is_device,
-            reads_lists: encoder.reads_lists(),
             guard: rules.guard(),
             by_rules: RecordReaders::new(rules, key_is_device)?,
             by_overrides,
-            encoder,
+            encoder: Decoder::new(rules)?,
             now_ms,
         })
     }
@@ -224,9 +217,7 @@ impl Redecoder {
             return Redecoded::Never(Unrecoverable::Row);
         }
         // An array is invalid inside an array, whatever the rules.
-        let is_line = self.log == LogKind::Files && !self.reads_lists;
-        let is_single = is_line || letter.element.is_some();
-        if is_single && letter.value.trim_ascii_start().first() == Some(&b'[') {
+        if letter.element.is_some() && letter.value.trim_ascii_start().first() == Some(&b'[') {
             return Redecoded::Unchanged;
         }
         let error = match self.decode_by_rules(letter) {

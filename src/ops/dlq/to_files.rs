@@ -70,7 +70,6 @@ fn log_records(
         let json = RawJson {
             value,
             context: letter_context(&stored.letter),
-            may_be_list: decoder.reads_lists(),
             schema_id: None,
             check: &|_| Ok(()),
         };

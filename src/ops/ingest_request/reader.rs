@@ -72,9 +72,8 @@ impl Reader {
         batch: &mut Batch,
     ) -> Result<(), IngestError> {
         let decoder = self.decoder();
-        let may_be_list = decoder.reads_lists();
         let (schema_id, check) = (None, &|_: &str| Ok(()));
-        let json = RawJson { value: record, context: *context, may_be_list, schema_id, check };
+        let json = RawJson { value: record, context: *context, schema_id, check };
         decoder.split(template, &json, position, batch);
         match &self.foreign {
             Some((_, preset)) => self.reencode(batch, context, preset),
@@ -113,9 +112,8 @@ impl Reader {
         if self.foreign.is_none() {
             return true;
         }
-        let (value, may_be_list) = (record, true);
         let (schema_id, check) = (None, &|_: &str| Ok(()));
-        let json = RawJson { value, context: *context, may_be_list, schema_id, check };
+        let json = RawJson { value: record, context: *context, schema_id, check };
         let mut batch = Batch::default();
         let position = RecordPosition::default();
         self.store.split(&mut JsonTemplate::default(), &json, &position, &mut batch);
@@ -127,8 +125,7 @@ impl Reader {
 
 /// The rules of a store, but with the records of a preset.
 fn rules_of(preset: &Preset, store: &Rules) -> Rules {
-    let (schema, message, reading) = (None, None, Rules::NEWEST_READING);
-    let mut rules = Rules { schema, message, reading, ..store.clone() };
+    let mut rules = Rules { schema: None, message: None, ..store.clone() };
     preset.expand(&mut rules, ZONE_TABLES);
     // These say nothing about how a record is read.
     (rules.preset, rules.key) = (store.preset.clone(), store.key.clone());

@@ -84,7 +84,6 @@ impl Records {
         Ok(Options {
             format,
             decoder: Arc::new(Decoder::new(rules)?),
-            reading: rules.reading,
             max_document: MAX_BYTES,
             log_time_ms: LogTime(now_ms),
             first_offset: Offset(0),

@@ -196,7 +196,6 @@ impl<'a> FileReplayJob<'a> {
         let options = Options {
             format: request.format,
             decoder: Arc::new(Decoder::new(&rules)?),
-            reading: rules.reading,
             max_document: file::max_document(MEMORY),
             log_time_ms: LogTime(request.now_ms),
             first_offset: Offset(0),

@@ -203,7 +203,6 @@ async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), Reference
     let options = Options {
         format: None,
         decoder: Arc::new(Decoder::new(&rules)?),
-        reading: rules.reading,
         max_document: file::max_document(u64::MAX),
         log_time_ms: LogTime(0),
         first_offset: imported.position().await?.delivered,

@@ -18,9 +18,6 @@ use crate::source::{SourceError, nmea};
 /// Bytes that decide whether JSON is a document or lines, unless its first line does.
 const LOOKAHEAD: usize = 16 << 10;
 
-/// First value of [`super::Options::reading`] that knows more than NDJSON and CSV.
-const ALL_FORMATS: u32 = 2;
-
 /// Why the format of an input is not known.
 pub(super) enum Undetected {
     /// It cannot be read.
@@ -60,13 +57,11 @@ impl Reading<'_> {
         if let Some(format) = self.options.format {
             return Ok(format);
         }
-        let knows_all = self.options.reading >= ALL_FORMATS;
         match first {
             None => Ok(InputFormat::Ndjson),
-            Some(b'{' | b'[') if knows_all => Ok(self.detect_json()),
-            Some(b'{' | b'[') => Ok(InputFormat::Ndjson),
-            Some(b'<') if knows_all => self.detect_xml(),
-            Some(b'$' | b'!' | b'0'..=b'9') if knows_all => Ok(format_of_line(self.first_line())),
+            Some(b'{' | b'[') => Ok(self.detect_json()),
+            Some(b'<') => self.detect_xml(),
+            Some(b'$' | b'!' | b'0'..=b'9') => Ok(format_of_line(self.first_line())),
             Some(_) => Ok(InputFormat::Csv),
         }
     }

@@ -117,23 +117,6 @@ fn formats_are_detected() {
 }
 
 #[test]
-fn stores_of_the_first_reading_split_files_as_before() {
-    let folder = Folder::new();
-    let read_first = |text: &str| {
-        let path = folder.file("f", text);
-        let first = Options { reading: 1, ..options(None) };
-        drain(FileSource::open(&[path], first).unwrap())
-    };
-    let (seen, error) = read_first("{\n\"lat\": 1\n}\n");
-    assert_eq!((seen.len(), error.is_none()), (3, true));
-    for text in [gpx(""), "$GPRMC,1*00\n".into(), "2026-11-20T07:00:00Z\t*\t{}\n".into()] {
-        let (seen, error) = read_first(&text);
-        let message = error.unwrap().to_string();
-        assert!(seen.is_empty() && message.contains("read as CSV"), "{message}");
-    }
-}
-
-#[test]
 fn points_of_a_track_are_records() {
     let (a, b) = (point("a", 1), point("b", 2));
     let empty = "<trkpt lat=\"1>\" lon='2' />";

@@ -60,9 +60,6 @@ pub struct Options {
     pub format: Option<InputFormat>,
     /// Decodes the records, by the rules.
     pub decoder: Arc<Decoder>,
-    /// How formats are detected: 1 knows NDJSON and CSV alone, 2 all. The stored rules decide, so
-    /// that a file is split as it was.
-    pub reading: u32,
     /// Maximum size of a JSON document that is kept whole, bytes; at least that of a line.
     pub max_document: usize,
     /// Log timestamp of all records, ms since 1970: files have none.

@@ -359,9 +359,8 @@ impl<'a> Reading<'a> {
                 match content {
                     Some(content) => position.push_record(batch, record, content),
                     None => {
-                        let (value, may_be_list) = (record, decoder.reads_lists());
                         let (schema_id, check) = (None, &|_: &str| Ok(()));
-                        let json = RawJson { value, context, may_be_list, schema_id, check };
+                        let json = RawJson { value: record, context, schema_id, check };
                         decoder.split(&mut self.template, &json, &position, batch);
                         cut_large(batch, entries, &self.out.sizes);
                     }

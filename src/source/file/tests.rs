@@ -31,7 +31,6 @@ fn options(format: Option<InputFormat>) -> Options {
     Options {
         format,
         decoder,
-        reading: 2,
         max_document: 1 << 16,
         log_time_ms: LogTime(5),
         first_offset: Offset(10),

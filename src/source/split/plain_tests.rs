@@ -32,13 +32,8 @@ const RECORDS: [(&str, &str); 4] = [
 /// An entry as text: its element, its bytes, and its content.
 fn entries(decoder: &Decoder, template: &mut JsonTemplate, value: &[u8]) -> Vec<String> {
     let mut batch = Batch::default();
-    let raw = RawJson {
-        value,
-        context: RecordContext::default(),
-        may_be_list: true,
-        schema_id: None,
-        check: &|_| Ok(()),
-    };
+    let raw =
+        RawJson { value, context: RecordContext::default(), schema_id: None, check: &|_| Ok(()) };
     decoder.split(template, &raw, &RecordPosition::default(), &mut batch);
     let shown = |entry: &crate::source::Entry| {
         let raw = String::from_utf8_lossy(batch.raw(entry));

@@ -1,63 +1,8 @@
 //! First imports: tries that fail, what they leave, and what a summary warns of.
 
-use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{Folder, minutes};
-
-/// Rules as tstar stored them before it had a reading.
-const EARLIER: &str = concat!(
-    r#"{"max_gap_ms":300000,"max_duration_ms":86400000,"max_samples":100000,"#,
-    r#""min_time_ms":946684800000,"max_future_ms":86400000,"drop_ignition_off":false,"#,
-    r#""min_speed_cmps":null,"max_accuracy_dm":null,"fields":{},"time_unit":"ms","#,
-    r#""speed_unit":"mps","key":"device_id","quantisation":"ms,1e-7deg,0.01mps,0.1deg,0.1m","#,
-    r#""blob":1}"#
-);
-
-/// The rules in a store of files, as they are stored.
-fn rules(folder: &Folder) -> String {
-    let connection = Connection::open(folder.path("trips.db")).unwrap();
-    connection.query_row("SELECT rules FROM log", [], |row| row.get(0)).unwrap()
-}
-
-/// A sample whose heading is unknown to its device, which reading 1 refuses.
-fn no_heading(minute: u32) -> String {
-    minutes("truck-17", &[minute]).replace('}', ",\"heading\":-1}")
-}
-
-#[test]
-fn a_store_of_an_earlier_version_keeps_its_rules_and_decides_as_before() {
-    let folder = Folder::with("old", minutes("truck-17", &[0, 2]) + &no_heading(4));
-    let old = folder.ingest("old --reading 1 --keep-zero-position");
-    assert_eq!(old["dead_letters"], json!({"out_of_range": 1}));
-    assert_eq!(rules(&folder), EARLIER, "byte for byte");
-
-    folder.write("new", minutes("truck-17", &[5, 6]) + &no_heading(7));
-    let new = folder.ingest("new");
-    assert_eq!((&new["applied"], &new["dead_letters"]), (&json!(2), &old["dead_letters"]));
-    folder.ingest("new --max-gap 5m --reading 1");
-    let refused = folder.run("ingest new --reading 2").ends(78).prints_nothing();
-    refused.says(&["reading: the store has 1, requested 2"]);
-    assert_eq!(rules(&folder), EARLIER);
-    folder.run("verify old new").ends(0);
-
-    // What is not given comes from the store: only the reading differs.
-    folder.run("rebuild old new --into sqlite:new.db --reading 2 --json").ends(0);
-    assert_eq!(folder.trips("trips.db")[0]["samples"], 4);
-    assert_eq!(folder.trips("new.db")[0]["samples"], 6);
-    // The letters are usable without other rules, too.
-    let replayed = folder.run("dlq replay --reading 2").ends(0).json();
-    assert_eq!(replayed["replayed"], 2, "{replayed}");
-    assert_eq!(folder.trips("trips.db")[0]["samples"], 6);
-}
-
-#[test]
-fn a_new_store_has_the_newest_reading() {
-    let folder = Folder::with("log", minutes("truck-17", &[0]) + &no_heading(1));
-    assert_eq!(folder.ingest("log")["applied"], 2);
-    assert!(rules(&folder).contains(r#""reading":2"#), "{}", rules(&folder));
-    folder.run("verify log").ends(0);
-}
 
 #[test]
 fn a_first_try_that_fails_fixes_nothing() {

@@ -103,22 +103,3 @@ fn verify_compares_the_jumps_and_the_limit_is_a_rule() {
     let other = folder.run("ingest later --max-leg-speed 50 --store sqlite:t.db").ends(78);
     other.says(&["max_leg_speed_cmps: the store has 6000, requested 5000"]);
 }
-
-#[test]
-fn a_store_from_before_the_rule_keeps_its_rules() {
-    let folder = Folder::with("log", drive(Some((0.0, 0.0))));
-    folder.ingest("log --keep-zero-position --store sqlite:t.db");
-    let rules = || {
-        let connection = Connection::open(folder.path("t.db")).unwrap();
-        connection.query_row("SELECT rules FROM log", [], |row| row.get::<_, String>(0)).unwrap()
-    };
-    let before = rules();
-    // As earlier versions wrote them.
-    assert!(!before.contains("zero_position") && !before.contains("leg_speed"), "{before}");
-    folder.write("later", drive(Some((0.0, 0.0))).replace("2026-11-20", "2026-11-21"));
-    folder.ingest("later --keep-zero-position --store sqlite:t.db");
-    let samples: Vec<_> = folder.trips("t.db").iter().map(|trip| trip["samples"].clone()).collect();
-    assert_eq!(samples, [11, 11]);
-    assert_eq!(rules(), before);
-    folder.run("verify log later --store sqlite:t.db").ends(0);
-}

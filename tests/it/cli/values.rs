@@ -76,21 +76,10 @@ fn what_is_not_utf16_spoils_its_own_line_alone() {
     assert_eq!(summary["dead_letters"], json!({"bad_json": 1, "missing_field": 1}));
 }
 
-/// Under reading 1, what could not be read stays a dead letter.
 #[test]
-fn a_store_of_reading_1_keeps_its_decisions() {
+fn odd_values_are_read_and_unknown_ones_counted() {
     let odd = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/formats/odd/odd.ndjson");
-    let before = r#"{"device_id":"a","time":"2026-11-20T07:00:00Z","lat":52.0,"lon":13.0}"#;
-    let folder =
-        Folder::with("log", format!("{before}\n{}", std::fs::read_to_string(odd).unwrap()));
-    let old = folder.ingest("log --reading 1 --keep-zero-position --store sqlite:old.db");
-    assert_eq!(old["dead_letters"], json!({"bad_time": 3, "bad_type": 1, "out_of_range": 1}));
-    assert!(old.get("unknown_readings").is_none(), "{old}");
-    folder.run("verify log --store sqlite:old.db").ends(0);
-    // The rules of the store win over the newest reading.
-    folder.write("utf16", utf16(&format!("\u{feff}{before}\n"), false));
-    folder.run("ingest utf16 --store sqlite:old.db --strict").ends(65);
-
+    let folder = Folder::with("log", std::fs::read_to_string(odd).unwrap());
     let new = folder.ingest("log --store sqlite:new.db");
     assert_eq!(new["dead_letters"], json!({"bad_time": 1, "time_before_min": 1}));
     let unknown = json!({"accuracy": 1, "heading": 1, "speed": 1});

@@ -101,7 +101,6 @@ impl Input {
             let raw = RawJson {
                 value: &record.value,
                 context: RecordContext { key: Some(key), ..RecordContext::default() },
-                may_be_list: true,
                 schema_id: None,
                 check: &|_| Ok(()),
             };
@@ -122,7 +121,6 @@ impl Input {
         let options = Options {
             format: None,
             decoder: Arc::new(decoder),
-            reading: 2,
             max_document: 1 << 26,
             log_time_ms: LOG_TIME,
             first_offset: Offset(0),

@@ -12,7 +12,8 @@ pub enum Verdict {
     Good(String, i64),
     /// A dead letter with this reason.
     Bad(&'static str),
-    /// So close to `max_future` that the result depends on the time of the import.
+    /// So close to `max_future` that the result depends on the time of the import, or a list of
+    /// samples.
     Unsure,
 }
 
@@ -168,8 +169,14 @@ const NAMES: [&[&str]; 10] = [
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// The rules of the judge: values as the first stores read them, and no position left out.
-pub const AS_JUDGED: &str = "--reading 1 --keep-zero-position";
+const BLANKS: [char; 5] = [' ', '\t', '\n', '\x0c', '\r'];
+
+/// Texts of an ignition that is on or off, in lower case.
+const SWITCHES: [&str; 14] =
+    ["true", "on", "yes", "t", "y", "1", "1.0", "false", "off", "no", "f", "n", "0", "0.0"];
+
+/// The rules of the judge: no position is left out.
+pub const AS_JUDGED: &str = "--keep-zero-position";
 
 /// Judges a line without its line end, as read at `now_ms`.
 pub fn judge(line: &[u8], now_ms: i64) -> Verdict {
@@ -177,6 +184,11 @@ pub fn judge(line: &[u8], now_ms: i64) -> Verdict {
         return Verdict::Blank;
     }
     let Ok(text) = std::str::from_utf8(line) else { return Verdict::Bad("bad_utf8") };
+    if text.trim_start_matches(BLANKS).starts_with('[') {
+        let mut reader = Reader { rest: text };
+        let is_list = reader.value().is_some() && reader.rest.is_empty();
+        return if is_list { Verdict::Unsure } else { Verdict::Bad("bad_json") };
+    }
     let (device, time_ms) = match sample(text) {
         Ok(sample) => sample,
         Err(reason) => return Verdict::Bad(reason),
@@ -253,30 +265,45 @@ fn stated_sample(values: [Option<&Json>; 10]) -> Result<(String, i64), &'static 
         (altitude, -12e3, 1e5),
         (accuracy, 0.0, 1e8),
     ];
-    let number = |value: Option<&Json>| match value {
-        None => Ok(None),
-        Some(Json::Number(number)) => Ok(number.parse::<f64>().ok()),
-        Some(_) => Err("bad_type"),
-    };
-    for (value, _, _) in ranges {
-        number(value)?;
+    let mut numbers = [None; 6];
+    for (nth, (value, _, _)) in ranges.iter().enumerate() {
+        // Without a position there is no sample.
+        let is_optional = nth > 1;
+        numbers[nth] = match value {
+            None => None,
+            Some(Json::Number(number)) => number.parse::<f64>().ok(),
+            Some(Json::Text(Some(text))) if is_optional && is_blank(text) => None,
+            Some(Json::Text(Some(text))) => {
+                Some(text.trim_matches(BLANKS).parse::<f64>().map_err(|_| "bad_type")?)
+            }
+            Some(_) => return Err("bad_type"),
+        };
+        // An altitude of -1 is one; else it means that the value is unknown.
+        if is_optional && nth != 4 && numbers[nth] == Some(-1.0) {
+            numbers[nth] = None;
+        }
     }
     match ignition {
         None | Some(Json::Bool) => {}
-        Some(Json::Number(number)) if ["0", "1"].contains(&number.as_str()) => {}
+        Some(Json::Number(number)) if matches!(number.parse(), Ok(0.0 | 1.0)) => {}
         Some(Json::Text(Some(text)))
-            if ["true", "false", "on", "off"].contains(&text.to_ascii_lowercase().as_str()) => {}
+            if is_blank(text)
+                || SWITCHES.contains(&text.trim_matches(BLANKS).to_ascii_lowercase().as_str()) => {}
         Some(_) => return Err("bad_type"),
     }
     if name(driver)?.is_some_and(|driver| driver.len() > 256 || driver.contains('\0')) {
         return Err("bad_type");
     }
-    for (value, least, most) in ranges {
-        if number(value)?.is_some_and(|number| !(least..=most).contains(&number)) {
+    for (number, (_, least, most)) in numbers.iter().zip(ranges) {
+        if number.is_some_and(|number| !(least..=most).contains(&number)) {
             return Err("out_of_range");
         }
     }
     Ok((device, time_ms))
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim_matches(BLANKS).is_empty()
 }
 
 /// An integer of JSON that fits into 64 bits; `-0` is a float.
@@ -297,22 +324,47 @@ fn name(value: Option<&Json>) -> Result<Option<String>, &'static str> {
 }
 
 fn time_ms(value: Option<&Json>) -> Result<i64, &'static str> {
-    let whole = |text: &str| {
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if all { text.parse().ok() } else { None }
-    };
     match value {
-        Some(Json::Number(number)) => {
-            let ms = integer(number).and_then(|ms| i64::try_from(ms).ok());
-            ms.ok_or("bad_time")
-        }
+        Some(Json::Number(number)) => number_ms(number),
         Some(Json::Text(Some(text))) => {
-            let read = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp_millis());
-            read.ok().or_else(|| whole(text)).ok_or("bad_time")
+            let text = text.trim_matches(BLANKS);
+            let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+                && text.ends_with(|c: char| c.is_ascii_digit())
+                && !text.contains("-.")
+                && ![".e", ".E"].iter().any(|without| text.contains(without))
+                && text.parse::<f64>().is_ok();
+            let number = if is_number { number_ms(text) } else { Err("bad_time") };
+            text_ms(text).ok_or(()).or(number)
         }
         _ => Err("bad_type"),
     }
+}
+
+/// RFC 3339, or with an offset after a space, without a colon, or in whole hours.
+fn text_ms(text: &str) -> Option<i64> {
+    let mut text = text.to_owned();
+    if let Some(at) = text.rfind(['+', '-']).filter(|at| *at >= 19) {
+        match text.len() - at - 1 {
+            2 => text.push_str(":00"),
+            4 if text.is_char_boundary(at + 3) => text.insert(at + 3, ':'),
+            _ => {}
+        }
+        if text.as_bytes()[at - 1] == b' ' {
+            text.remove(at - 1);
+        }
+    }
+    DateTime::parse_from_rfc3339(&text).ok().map(|time| time.timestamp_millis())
+}
+
+/// Of a fraction, the nearest microsecond counts.
+fn number_ms(number: &str) -> Result<i64, &'static str> {
+    let is_integer = number.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+    if let Some(ms) = number.parse::<i128>().ok().filter(|_| is_integer) {
+        return i64::try_from(ms).map_err(|_| "bad_time");
+    }
+    let value = number.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or("bad_time")?;
+    let up = ((value - value.floor()) * 1e3).round() >= 1e3;
+    i64::try_from(value.floor() as i128 + i128::from(up)).map_err(|_| "bad_time")
 }
 
 #[test]
@@ -322,7 +374,14 @@ fn the_judge_knows_its_contract() {
     for (line, reason) in [
         (format!(r#"{{"device_id":"","time":1,{rest}}}"#), "bad_device_id"),
         (format!(r#"{{"device_id":"a","time":1,{rest}}}"#), "time_before_min"),
-        (format!(r#"{{"device_id":"a","time":9e9,{rest}}}"#), "bad_time"),
+        (format!(r#"{{"device_id":"a","time":9e9,{rest}}}"#), "time_before_min"),
+        (format!(r#"{{"device_id":"a","time":9e90,{rest}}}"#), "bad_time"),
+        (format!(r#"{{"device_id":"a","time":"1795210680123.","speed":"",{rest}}}"#), "bad_time"),
+        (
+            format!(r#"{{"device_id":"a","time":"1795210680123","speed":-2,{rest}}}"#),
+            "out_of_range",
+        ),
+        ("[1".to_owned(), "bad_json"),
         (format!(r#"{{"device_id":"a","time":"1795210680123x",{rest}}}"#), "bad_time"),
         (format!(r#"{{"device_id":"a","time":1995210680123,{rest}}}"#), "time_in_future"),
         (format!(r#"{{"device_id":"a","time":253402300800000,{rest}}}"#), "out_of_range"),
@@ -333,9 +392,16 @@ fn the_judge_knows_its_contract() {
     ] {
         assert_eq!(judge(line.as_bytes(), now_ms), Verdict::Bad(reason), "{line}");
     }
-    let good = format!(r#" {{"ts":"1795210680000","device":"\u00e9","x":["\ud800"],{rest}}} "#);
-    let expected = Verdict::Good("é".to_owned(), 1_795_210_680_000);
-    assert_eq!(judge(good.as_bytes(), now_ms), expected);
+    let good = |time: &str| {
+        let line =
+            format!(r#" {{"ts":{time},"device":"\u00e9","x":["\ud800"],"speed":-1,{rest}}} "#);
+        let expected = Verdict::Good("é".to_owned(), 1_795_210_680_000);
+        assert_eq!(judge(line.as_bytes(), now_ms), expected, "{line}");
+    };
+    for time in ["\"1795210680000\"", "1795210680000.5", "\"2026-11-20 21:38:00 +00\""] {
+        good(time);
+    }
+    assert_eq!(judge(b"[1]", now_ms), Verdict::Unsure);
     assert_eq!(judge(b" \t", now_ms), Verdict::Blank);
     assert_eq!(judge(b"{\xff}", now_ms), Verdict::Bad("bad_utf8"));
 }

@@ -154,20 +154,17 @@ fn rules_that_are_not_given_are_those_of_the_epoch() {
     let Some(topic) = Topic::new(1) else { return };
     let folder = Folder::new();
     let words = format!("run {} --store sqlite:t.db --from earliest", topic.flags());
-    // As an earlier version made it.
-    let earlier = format!("{words} --max-gap 10m --reading 1 --keep-zero-position");
     topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
-    run_until(&folder, &earlier, 2);
+    run_until(&folder, &format!("{words} --max-gap 10m"), 2);
     let rules = epochs(&folder)[0]["rules"].clone();
-    assert_eq!((&rules["max_gap_ms"], rules.get("reading")), (&600_000.into(), None));
+    assert_eq!(rules["max_gap_ms"], 600_000);
 
-    // Reading 1 refuses the heading, whatever this version can read.
-    let unknown_heading = minutes("truck-1", &[3]).replace('}', ",\"heading\":-1}");
-    topic.send_lines((unknown_heading + &minutes("truck-1", &[12])).as_bytes(), "no-device");
+    topic.send_lines(minutes("truck-1", &[12]).as_bytes(), "no-device");
     run_until(&folder, &words, 3);
     assert_eq!(folder.trips("t.db").len(), 1, "the gap of the epoch");
     assert_eq!(epochs(&folder)[0]["rules"], rules);
-    folder.run(&format!("{words} --reading 2")).ends(78).says(&["reading: the store has 1"]);
+    let refused = folder.run(&format!("{words} --max-gap 5m")).ends(78);
+    refused.says(&["max_gap_ms: the store has 600000, requested 300000"]);
     let verify = format!("verify --brokers {} --store sqlite:t.db", topic.brokers);
     folder.run(&verify).ends(0);
 }
