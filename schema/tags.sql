@@ -1,4 +1,4 @@
--- Format 10 of the SQLite store: tags of trips. The counterpart of trip_tags in tags.cql.
+-- Tags of trips in the SQLite store. The counterpart of tags.cql.
 
 -- Set by users at an id of a trip, and no function of the log. A trip has the tags of the times that
 -- it covers. Written in transactions of their own, while another process may write trips.

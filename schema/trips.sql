@@ -1,4 +1,4 @@
--- Format 1 of the SQLite store: trips and the day index. The counterpart of trips.cql.
+-- Trips and the day index of the SQLite store. The counterpart of trips.cql.
 -- Times are ms since 1970-01-01T00:00:00Z; a bucket is the first ms of a UTC day.
 
 -- Each UTC day that a trip touches has a copy of it, so that a lookup reads one day.
@@ -26,6 +26,8 @@ CREATE TABLE trips (
   max_lon       REAL    NOT NULL,
   driver        TEXT,              -- of the earliest kept sample that names one
   driver_time   INTEGER,           -- device time of that sample
+  jumps         INTEGER,           -- legs faster than max_leg_speed, not part of distance_m; null: no such rule
+  jump_s        REAL,              -- their durations together, s
   path          BLOB    NOT NULL   -- schema/path.proto
 ) STRICT;
 CREATE UNIQUE INDEX trips_key ON trips (device_id, bucket, end_time DESC, start_time DESC);

@@ -1,4 +1,4 @@
--- Format 9 of the SQLite store: what other programs read, as docs/sql.md shows.
+-- What other programs read of the SQLite store, as docs/sql.md shows.
 
 -- One row for each trip, with what table `trips` has no text for. Stored, since programs such as
 -- DuckDB run a view in their own SQL, which has other functions; and apart from `trips`, where
@@ -79,12 +79,10 @@ CREATE TRIGGER trip_rows_insert AFTER INSERT ON trip_rows BEGIN
         || printf('.%03dZ', retired.key % 1000),
       retired.value
     FROM trip_rows JOIN trips USING (device_id),
-      -- A row that tstar cannot read either must not keep the store from being opened.
-      json_each(iif(json_valid(trips.absorbed), trips.absorbed, '{}')) AS retired
+      json_each(trips.absorbed) AS retired
     WHERE device_id = new.device_id AND start_ms = new.start_ms AND end_ms = new.end_ms
       AND bucket = new.start_ms - new.start_ms % 86400000
-      AND trips.start_time = new.start_ms AND trips.end_time = new.end_ms
-      AND retired.type = 'integer';
+      AND trips.start_time = new.start_ms AND trips.end_time = new.end_ms;
 END;
 
 -- Of the rows of a trip in `trips`, that of the day on which it starts.
@@ -106,14 +104,6 @@ WHEN old.bucket = old.start_time - old.start_time % 86400000 BEGIN
   DELETE FROM absorbed_rows
   WHERE device_id = old.device_id AND start_ms = old.start_time AND end_ms = old.end_time;
 END;
-
--- The trips of a store that an older version wrote.
-INSERT INTO trip_rows
-  SELECT device_id, start_time, end_time, t_star, NULL, NULL, NULL,
-    (end_time - start_time) / 1000.0, round(distance_m, 1) / 1000.0,
-    samples, max_speed_mps, driver, start_lat, start_lon, end_lat, end_lon,
-    min_lat, min_lon, max_lat, max_lon, version
-  FROM trips WHERE bucket = start_time - start_time % 86400000;
 
 -- In functions that other programs have, too.
 CREATE VIEW trip AS

@@ -87,28 +87,16 @@ struct ApplyArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SchemaFile {
-    /// Trips (SQLite)
+    /// Trips and the day index (SQLite)
     Trips,
-    /// Journal: positions, dead letters, changes and rules (SQLite)
+    /// Rules, epochs, positions, erasures, control keys, claims and schemas (SQLite)
+    Log,
+    /// Progress of each imported file, dead letters and changes (SQLite)
     Journal,
-    /// Progress of each imported file (SQLite)
-    Parts,
-    /// Epochs and erasures of a topic (SQLite)
-    Topic,
-    /// Partition of each device (SQLite)
-    Claims,
-    /// Control keys (SQLite)
-    Control,
-    /// Jumps of a trip (SQLite)
-    Jumps,
-    /// Schemas of records (SQLite)
-    Schemas,
     /// Views for other programs (SQLite)
     Views,
     /// Tags of trips (SQLite)
     Tags,
-    /// Topic id of an epoch (SQLite)
-    TopicId,
     /// Trips (Scylla and Cassandra)
     TripsCql,
     /// Epochs, erasures, control keys, claims and schemas (Scylla and Cassandra)
@@ -120,33 +108,15 @@ enum SchemaFile {
 }
 
 impl SchemaFile {
-    const EMBEDDED: [Self; 11] = [
-        Self::Trips,
-        Self::Journal,
-        Self::Parts,
-        Self::Topic,
-        Self::Claims,
-        Self::Control,
-        Self::Jumps,
-        Self::Schemas,
-        Self::Views,
-        Self::Tags,
-        Self::TopicId,
-    ];
+    const EMBEDDED: [Self; 5] = [Self::Trips, Self::Log, Self::Journal, Self::Views, Self::Tags];
 
     fn text(self) -> &'static str {
         match self {
             Self::Trips => include_str!("../../schema/trips.sql"),
+            Self::Log => include_str!("../../schema/log.sql"),
             Self::Journal => include_str!("../../schema/journal.sql"),
-            Self::Parts => include_str!("../../schema/parts.sql"),
-            Self::Topic => include_str!("../../schema/topic.sql"),
-            Self::Claims => include_str!("../../schema/claims.sql"),
-            Self::Control => include_str!("../../schema/control.sql"),
-            Self::Jumps => include_str!("../../schema/jumps.sql"),
-            Self::Schemas => include_str!("../../schema/schemas.sql"),
             Self::Views => include_str!("../../schema/views.sql"),
             Self::Tags => include_str!("../../schema/tags.sql"),
-            Self::TopicId => include_str!("../../schema/topic_id.sql"),
             Self::TripsCql => include_str!("../../schema/trips.cql"),
             Self::LogCql => include_str!("../../schema/log.cql"),
             Self::TagsCql => include_str!("../../schema/tags.cql"),

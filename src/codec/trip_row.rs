@@ -26,9 +26,9 @@ pub struct RowError {
 /// `schema/trips.cql`. An entry here, its line in both schemas, and its value in
 /// [`TripRow::from_trip`] make a column: stores write and read it, and `verify` compares it.
 ///
-/// Existing stores need it, too. SQLite: the line is an `ALTER TABLE` in a new file of `FORMATS`
-/// (`store/sqlite/open.rs`). CQL: also an entry of `ADDED_COLUMNS` (`store/scylla/schema.rs`). Rows
-/// written before have no value, so the kind is `Optional`.
+/// Existing stores need it, too. SQLite: an `ALTER TABLE` in a new entry of `FORMATS`
+/// (`store/sqlite/open.rs`). CQL: the same by `schema apply`, and a new format in the comment of
+/// the table. Rows written before have no value, so the kind is `Optional`.
 ///
 /// `name: kind => field of TripRow`
 macro_rules! trip_columns {
@@ -70,12 +70,12 @@ macro_rules! trip_columns {
             driver: kind::Optional<kind::Text> => driver,
             /// Device time of that sample, ms.
             driver_time: kind::Optional<kind::Time> => driver_ms,
-            /// The kept samples, encoded by [`super::encode`].
-            path: kind::Blob => path,
             /// Number of jumps: legs faster than rule `max_leg_speed`. Unset without that rule.
             jumps: kind::Optional<kind::Int> => jumps,
             /// Their durations together, s.
             jump_s: kind::Optional<kind::Double> => jump_s,
+            /// The kept samples, encoded by [`super::encode`].
+            path: kind::Blob => path,
         }
     };
 }

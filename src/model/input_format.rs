@@ -34,32 +34,4 @@ impl InputFormat {
 
     /// The names, for help.
     pub const HELP: &str = "Format of input files: ndjson, csv, json, gpx, nmea or rec; none: detected from the content";
-
-    /// The number that a store has for it. The first two were once a flag: whether it is CSV.
-    #[must_use]
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// The format with this number.
-    #[must_use]
-    pub fn from_code(code: i64) -> Option<Self> {
-        Self::ALL.iter().copied().find(|format| i64::from(format.code()) == code)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_and_names_stay_as_stores_have_them() {
-        let known = ["ndjson", "csv", "json", "gpx", "nmea", "rec"];
-        for (code, name) in (0..).zip(known) {
-            let format = InputFormat::from_code(code).expect(name);
-            assert_eq!((format.name(), i64::from(format.code())), (name, code));
-            assert!(InputFormat::NAMES.contains(&(name, Some(format))), "{name}");
-        }
-        assert_eq!(InputFormat::from_code(6), None);
-    }
 }

@@ -46,8 +46,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Whether two cells have the same value. An earlier version may have compressed a path that
-    /// this one does not.
+    /// Whether two cells have the same value. Another version may compress a path to other bytes.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Blob(one), Self::Blob(other)) => is_same_message(one, other),

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
-use tstar::internals::store::sqlite::{FORMATS, SqlitePartition, SqliteStore};
+use tstar::internals::store::sqlite::{SqlitePartition, SqliteStore};
 use tstar::internals::store::{
     Access, AnyStore, Change, ChangeKind, DeadLetter, DeadLetterFilter, DeviceScope, Flush,
     Journal, OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore,
@@ -16,16 +16,10 @@ use tstar::internals::timeline::{
     LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
 };
 
-use crate::cli::{Folder, minutes};
 use crate::support::block_on;
 
 /// 2026-11-20T12:00:00Z.
 const NOON: DeviceTime = DeviceTime(1_795_176_000_000);
-
-/// Undoes formats 10 and 9.
-const NO_VIEWS: &str = "DROP TABLE trip_tags; DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;
-     DROP VIEW trip; DROP VIEW trip_absorbed; DROP TABLE trip_rows; DROP TABLE absorbed_rows;
-     ALTER TABLE epochs DROP COLUMN topic_id;";
 
 fn trip(device_id: &str) -> TripRow {
     let sample = Sample::new(NOON, (1, 2), [Reading::ABSENT; READINGS]);
@@ -135,133 +129,6 @@ fn other_rules_are_refused_and_both_are_named() {
     let refused = SqliteStore::open_writer(&file, &wider, 100).unwrap_err().to_string();
     assert!(refused.contains("max_gap_ms: the store has 300000, requested 600000"), "{refused}");
     open(&file).unwrap();
-}
-
-#[test]
-fn an_older_format_is_migrated_with_its_trips_and_a_newer_one_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trips.db");
-    {
-        // A file of format 1, as the first statements alone create it, with a row of today's
-        // format.
-        block_on(open(&file).unwrap().apply(&[trip("truck-17")])).unwrap();
-        let connection = Connection::open(&file).unwrap();
-        let undo = "DROP TABLE log; DROP TABLE imports; DROP TABLE dead_letters;
-             DROP TABLE changes; DROP TABLE parts; DROP TABLE epochs; DROP TABLE positions;
-             DROP TABLE forgets; DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
-             ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
-             PRAGMA user_version = 1";
-        connection.execute_batch(NO_VIEWS).unwrap();
-        connection.execute_batch(undo).unwrap();
-    }
-    let older = SqliteStore::open_reader(&file).unwrap_err();
-    let newest = FORMATS.len() as i64;
-    assert!(
-        matches!(older, StoreError::FormatTooOld { found: 1, known, .. } if known == newest),
-        "{older}"
-    );
-    let migrated = open(&file).unwrap();
-    assert!(block_on(migrated.covering("truck-17", NOON)).unwrap().is_some());
-    block_on(migrated.commit(&flush(&["truck-18"]))).unwrap();
-    drop(migrated);
-    let newer = FORMATS.len() + 1;
-    let connection = Connection::open(&file).unwrap();
-    connection.execute_batch(&format!("PRAGMA user_version = {newer}")).unwrap();
-    drop(connection);
-    assert!(matches!(open(&file), Err(StoreError::FormatTooNew { .. })));
-    assert!(matches!(SqliteStore::open_reader(&file), Err(StoreError::FormatTooNew { .. })));
-}
-
-#[test]
-fn a_store_of_every_older_format_gets_the_views() {
-    let folder = tempfile::tempdir().unwrap();
-    for older in 1..FORMATS.len() {
-        let file = folder.path().join(format!("{older}.db"));
-        let connection = Connection::open(&file).unwrap();
-        FORMATS[..older].iter().for_each(|step| connection.execute_batch(step).unwrap());
-        // Its kind: `tstr`.
-        let header = format!("PRAGMA application_id = 1953723506; PRAGMA user_version = {older}");
-        connection.execute_batch(&header).unwrap();
-        block_on(open(&file).unwrap().commit(&flush(&["truck-17"]))).unwrap();
-        let id: String = connection.query_row("SELECT id FROM trip", [], |row| row.get(0)).unwrap();
-        assert_eq!(id, "truck-17~20261120T120000.000Z", "of format {older}");
-    }
-}
-
-#[test]
-fn rows_that_cannot_be_read_are_migrated_with_the_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trips.db");
-    let devices = ["truck-1", "truck-2", "truck-3", "truck-4"];
-    block_on(open(&file).unwrap().commit(&flush(&devices))).unwrap();
-    let connection = Connection::open(&file).unwrap();
-    connection.execute_batch(NO_VIEWS).unwrap();
-    for (device, absorbed) in [("truck-1", "{"), ("truck-2", "{\"5\": \"x\"}"), ("truck-3", "[]")] {
-        let damage = "UPDATE trips SET absorbed = ?2 WHERE device_id = ?1";
-        assert_eq!(connection.execute(damage, [device, absorbed]).unwrap(), 1);
-    }
-    let kept = "UPDATE trips SET absorbed = '{\"1000\": 6}' WHERE device_id = 'truck-4';
-         PRAGMA user_version = 8";
-    connection.execute_batch(kept).unwrap();
-    drop(open(&file).unwrap());
-    let texts = |query: &str| {
-        let mut query = connection.prepare(query).unwrap();
-        let texts = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
-        texts.map(Result::unwrap).collect::<Vec<_>>()
-    };
-    let ids = devices.map(|device| format!("{device}~20261120T120000.000Z"));
-    assert_eq!(texts("SELECT id FROM trip ORDER BY device_id"), ids);
-    assert_eq!(texts("SELECT absorbed_id FROM trip_absorbed"), ["truck-4~19700101T000001.000Z"]);
-}
-
-#[test]
-fn an_older_format_names_a_command_that_migrates_it() {
-    let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]));
-    folder.ingest("a.ndjson");
-    let undo = "ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
-         DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
-         DROP TABLE forgets; DROP TABLE positions; DROP TABLE epochs;
-         ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
-         ALTER TABLE dead_letters DROP COLUMN headers; PRAGMA user_version = 3";
-    let connection = Connection::open(folder.path("trips.db")).unwrap();
-    connection.execute_batch(NO_VIEWS).unwrap();
-    connection.execute_batch(undo).unwrap();
-    let words = [
-        "devices",
-        "verify a.ndjson --repair",
-        "forget truck-1 --yes",
-        "dlq replay",
-        "dlq purge --all --yes",
-        "rebuild a.ndjson --into sqlite:new.db",
-    ];
-    for words in words {
-        let ran = folder.run(words).ends(78).prints_nothing();
-        ran.says(&["has the older format 3", "migrate it with `tstar ingest` of a file"]);
-    }
-    folder.ingest("a.ndjson");
-    assert_eq!(folder.run("devices").ends(0).objects().len(), 1);
-    folder.run("verify a.ndjson").ends(0);
-}
-
-#[test]
-fn an_import_of_format_2_counts_as_one_that_came_to_its_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trips.db");
-    open(&file).unwrap().begin_import(NOON.ms(), &["log".into()]).unwrap();
-    let connection = Connection::open(&file).unwrap();
-    let undo = "ALTER TABLE trips DROP COLUMN jumps; ALTER TABLE trips DROP COLUMN jump_s;
-         DROP TABLE control_keys; DROP TABLE claims; DROP TABLE schemas;
-         DROP TABLE epochs; DROP TABLE positions; DROP TABLE forgets;
-         ALTER TABLE dead_letters DROP COLUMN partition; ALTER TABLE dead_letters DROP COLUMN key;
-         ALTER TABLE dead_letters DROP COLUMN headers;
-         DROP TABLE parts; ALTER TABLE imports DROP COLUMN finished;
-         PRAGMA user_version = 2";
-    connection.execute_batch(NO_VIEWS).unwrap();
-    connection.execute_batch(undo).unwrap();
-    let migrated = open(&file).unwrap();
-    assert_eq!(migrated.parts().unwrap(), []);
-    let finished = "SELECT finished FROM imports";
-    assert_eq!(connection.query_row(finished, [], |row| row.get::<_, i64>(0)), Ok(1));
 }
 
 #[test]

@@ -25,10 +25,7 @@ struct SentPart {
     line: u64,
     head: String,
     hash: String,
-    is_csv: bool,
-    /// Name of a format that is neither NDJSON nor CSV.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    format: Option<String>,
+    format: String,
     by_end: bool,
     finished: bool,
     log_time_ms: LogTime,
@@ -69,11 +66,7 @@ impl SentPart {
             line: part.line,
             head: HEXLOWER.encode(&part.head),
             hash: HEXLOWER.encode(&part.hash),
-            is_csv: part.format == InputFormat::Csv,
-            format: match part.format {
-                InputFormat::Ndjson | InputFormat::Csv => None,
-                other => Some(other.name().into()),
-            },
+            format: part.format.name().into(),
             by_end: part.by_end,
             finished: part.finished,
             log_time_ms: part.log_time_ms,
@@ -90,11 +83,7 @@ impl SentPart {
             line: self.line,
             head: hash(&self.head)?,
             hash: hash(&self.hash)?,
-            format: match (&self.format, self.is_csv) {
-                (Some(name), _) => InputFormat::from_name(name)?,
-                (None, true) => InputFormat::Csv,
-                (None, false) => InputFormat::Ndjson,
-            },
+            format: InputFormat::from_name(&self.format)?,
             by_end: self.by_end,
             damaged: false,
             finished: self.finished,
@@ -181,7 +170,7 @@ fn latest_lines(bytes: &[u8]) -> Result<BTreeMap<(String, i64, u64), Line>, Stri
             continue;
         }
         let line: Line = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        line.part.stored_part().ok_or("a hash is malformed")?;
+        line.part.stored_part().ok_or("a hash or a format is malformed")?;
         latest.insert((line.log.clone(), line.part.first, line.part.from_bytes), line);
     }
     Ok(latest)

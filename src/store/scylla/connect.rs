@@ -1,6 +1,6 @@
 //! Connects sessions and checks the schema.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum time to connect to one node, which leaves time of an attempt for other nodes.
 const NODE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Format of the tables, from 1.
+const FORMAT: i64 = 1;
+
+/// The comment of table `trips`, up to the format of all tables.
+const FORMAT_PREFIX: &str = "tstar format ";
 
 /// The tables that a store needs.
 const TABLES: [&str; 11] = [
@@ -165,40 +171,51 @@ pub(super) async fn prepare<C: Cql>(
     Ok(Shared { session, statements, retry, permits, concurrency, foreign_rows, rows_read })
 }
 
+/// The tables of a keyspace, each with its comment.
+pub(super) async fn tables(
+    session: &Session,
+    url: &ScyllaUrl,
+    retry: &RetryPolicy,
+) -> Result<BTreeMap<String, String>, StoreError> {
+    let select = "SELECT table_name, comment FROM system_schema.tables WHERE keyspace_name = ?";
+    let list = || async {
+        let found = session.query_unpaged(select, (&url.keyspace,)).await?.into_rows_result()?;
+        Ok(found.rows::<(String, String)>()?.collect::<Result<_, _>>()?)
+    };
+    retry.until_acknowledged("reading its list of tables", list).await
+}
+
+/// Checks the format of the tables, if there are any.
+pub(super) fn check_format(
+    tables: &BTreeMap<String, String>,
+    url: &ScyllaUrl,
+) -> Result<(), StoreError> {
+    let Some(comment) = tables.get(TABLES[0]) else { return Ok(()) };
+    let (location, known) = (url.to_string(), FORMAT);
+    match comment.strip_prefix(FORMAT_PREFIX).and_then(|number| number.parse().ok()) {
+        Some(FORMAT) => Ok(()),
+        Some(found) if found > FORMAT => Err(StoreError::FormatTooNew { location, found, known }),
+        _ => {
+            let reason = "its tables are from before 0.1.0 or of another program: import again";
+            Err(StoreError::NotAStore { location, reason: reason.into() })
+        }
+    }
+}
+
 async fn check_tables(
     session: &Session,
     url: &ScyllaUrl,
     retry: &RetryPolicy,
 ) -> Result<(), StoreError> {
-    let select = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?";
-    let list = || async {
-        let found = session.query_unpaged(select, (&url.keyspace,)).await?.into_rows_result()?;
-        let names = found.rows::<(String,)>()?.map(|row| row.map(|(name,)| name));
-        Ok(names.collect::<Result<BTreeSet<String>, _>>()?)
-    };
-    let found = retry.until_acknowledged("reading its list of tables", list).await?;
-    let missing: Vec<_> = TABLES.into_iter().filter(|name| !found.contains(*name)).collect();
+    let found = tables(session, url, retry).await?;
+    check_format(&found, url)?;
+    let missing: Vec<_> = TABLES.into_iter().filter(|name| !found.contains_key(*name)).collect();
     if missing.is_empty() {
-        return check_columns(session, url, retry).await;
+        return Ok(());
     }
     if found.is_empty() {
         schema::replicas(session, url, retry).await?;
     }
     let missing = format!("table {}", missing.join(", "));
-    Err(StoreError::NoSchema { location: url.to_string(), missing, flag: "" })
-}
-
-async fn check_columns(
-    session: &Session,
-    url: &ScyllaUrl,
-    retry: &RetryPolicy,
-) -> Result<(), StoreError> {
-    let missing = schema::missing_columns(session, retry, &url.keyspace).await?;
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<_> =
-        missing.iter().map(|(table, column, _)| format!("{table}.{column}")).collect();
-    let missing = format!("column {}", names.join(", "));
     Err(StoreError::NoSchema { location: url.to_string(), missing, flag: "" })
 }

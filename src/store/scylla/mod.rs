@@ -162,7 +162,8 @@ impl ScyllaStore {
     /// # Errors
     /// [`StoreError::Unreachable`] after [`ServerOptions::patience`],
     /// [`StoreError::Options`] if TLS cannot be set up or the datacenter is unknown,
-    /// [`StoreError::NoSchema`] for a keyspace without the tables.
+    /// [`StoreError::NoSchema`] for a keyspace without the tables, [`StoreError::NotAStore`] and
+    /// [`StoreError::FormatTooNew`] for one with tables of another format.
     pub async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Self, StoreError> {
         let shared = Arc::new(connect::connect(url, options).await?);
         Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })

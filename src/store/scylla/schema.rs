@@ -20,16 +20,6 @@ const FILES: [&str; 3] = [
     include_str!("../../../schema/tags.cql"),
 ];
 
-/// Columns that earlier versions did not create: table, column and type.
-const ADDED_COLUMNS: [(&str, &str, &str); 6] = [
-    ("epochs", "partitioner", "text"),
-    ("epochs", "topic_id", "text"),
-    ("epochs", "keeps_positions", "boolean"),
-    ("forgets", "claims", "map<int, int> static"),
-    ("trips", "jumps", "int"),
-    ("trips", "jump_s", "double"),
-];
-
 /// Tables whose tombstones must be kept until every replica has them.
 const TOMBSTONE_TABLES: [&str; 5] =
     ["trips", "device_days", "days_of_device", "forgets", "trip_tags"];
@@ -53,7 +43,8 @@ pub fn ddl() -> Vec<String> {
 ///
 /// # Errors
 /// [`StoreError::NoSchema`] if the keyspace does not exist and is not to be created,
-/// [`StoreError::Unreachable`], or [`StoreError::Failed`] with the server's error.
+/// [`StoreError::NotAStore`] if it has other tables, [`StoreError::Unreachable`], or
+/// [`StoreError::Failed`] with the server's error.
 pub async fn apply_schema(
     url: &ScyllaUrl,
     options: ServerOptions,
@@ -72,18 +63,9 @@ pub async fn apply_schema(
     let replicas = replicas(&session, url, &retry).await?;
     let enter = || async { Ok(session.use_keyspace(&url.keyspace, true).await?) };
     retry.until_acknowledged("entering its keyspace", enter).await?;
+    connect::check_format(&connect::tables(&session, url, &retry).await?, url)?;
     for create in ddl() {
         execute(&session, &retry, "creating its tables", &create).await?;
-    }
-    for (table, column, kind) in missing_columns(&session, &retry, &url.keyspace).await? {
-        let add = format!("ALTER TABLE {table} ADD {column} {kind}");
-        if let Err(error) = execute(&session, &retry, "adding columns to its tables", &add).await {
-            // Another client may have added the column meanwhile.
-            let missing = missing_columns(&session, &retry, &url.keyspace).await?;
-            if missing.iter().any(|(other, name, _)| (*other, *name) == (table, column)) {
-                return Err(error);
-            }
-        }
     }
     let mut notes = Vec::new();
     if replicas == 1 {
@@ -98,31 +80,6 @@ pub async fn apply_schema(
         notes.extend(release_fault(&version));
     }
     Ok(notes)
-}
-
-/// The columns that tables of an earlier version lack. They are read first because not every server
-/// supports `ADD IF NOT EXISTS`.
-pub(super) async fn missing_columns(
-    session: &Session,
-    retry: &RetryPolicy,
-    keyspace: &str,
-) -> Result<Vec<(&'static str, &'static str, &'static str)>, StoreError> {
-    let select = "SELECT column_name FROM system_schema.columns
-         WHERE keyspace_name = ? AND table_name = ?";
-    let mut missing = Vec::new();
-    for later @ (table, column, _) in ADDED_COLUMNS {
-        let list = || async {
-            let found = session.query_unpaged(select, (keyspace, table)).await?;
-            let found = found.into_rows_result()?;
-            let names = found.rows::<(String,)>()?.map(|row| row.map(|(name,)| name));
-            Ok(names.collect::<Result<Vec<String>, _>>()?)
-        };
-        let found = retry.until_acknowledged("reading its columns", list).await?;
-        if !found.iter().any(|name| name == column) {
-            missing.push(later);
-        }
-    }
-    Ok(missing)
 }
 
 async fn execute(

@@ -58,8 +58,8 @@ const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason
 
 fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
-         hash, is_csv, by_end, finished, log_time, import)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+         hash, format, by_end, damaged, finished, log_time, import)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
          ifnull((SELECT max(id) FROM imports), 0))";
     connection.prepare_cached(replace)?.execute(params![
         part.first_offset,
@@ -68,8 +68,9 @@ fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
         part.line.cast_signed(),
         part.head,
         part.hash,
-        part.format.code(),
-        u8::from(part.by_end) + u8::from(part.by_end && part.damaged),
+        part.format.name(),
+        part.by_end,
+        part.by_end && part.damaged,
         part.finished,
         part.log_time_ms,
     ])?;
@@ -85,19 +86,20 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<StoredPart> {
         line: unsigned("line")?,
         head: row.get("head")?,
         hash: row.get("hash")?,
-        format: read_format(row.get("is_csv")?)?,
+        format: read_format(row.get_ref("format")?.as_str()?)?,
         by_end: row.get("by_end")?,
-        damaged: row.get::<_, u8>("by_end")? == 2,
+        damaged: row.get("damaged")?,
         finished: row.get("finished")?,
         log_time_ms: row.get("log_time")?,
     };
     Ok(StoredPart { part, import_finished: row.get("import_finished")? })
 }
 
-/// The format of a part; column `is_csv` is older than the formats above 1.
-fn read_format(code: i64) -> rusqlite::Result<InputFormat> {
-    let unknown = || rusqlite::Error::IntegralValueOutOfRange(0, code);
-    InputFormat::from_code(code).ok_or_else(unknown)
+fn read_format(name: &str) -> rusqlite::Result<InputFormat> {
+    InputFormat::from_name(name).ok_or_else(|| {
+        let unknown = format!("unknown format `{name}`");
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
+    })
 }
 
 /// `[["name", "value in base64"], ["name", null]]`

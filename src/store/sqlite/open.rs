@@ -13,26 +13,20 @@ use crate::model::rules_request::RulesRequest;
 use crate::store::StoreError;
 use crate::store::files::{self, with_suffix};
 
-/// `tstr` in the header of the file, by which `file` and `sqlite3` recognise a store.
-const APPLICATION_ID: i64 = 0x7473_7472;
+/// `Tstr` in the header of the file, by which `file` and `sqlite3` recognise a store.
+const APPLICATION_ID: i64 = 0x5473_7472;
 
-/// The statements that migrate each format to the next.
-pub const FORMATS: [&str; 11] = [
+/// The number in files that were made before the first release, in formats 1 to 11 of their own.
+const UNRELEASED_ID: i64 = 0x7473_7472;
+
+/// The statements that migrate each format to the next. The first ones create a store.
+pub const FORMATS: &[&str] = &[concat!(
     include_str!("../../../schema/trips.sql"),
+    include_str!("../../../schema/log.sql"),
     include_str!("../../../schema/journal.sql"),
-    include_str!("../../../schema/parts.sql"),
-    include_str!("../../../schema/topic.sql"),
-    include_str!("../../../schema/claims.sql"),
-    include_str!("../../../schema/control.sql"),
-    include_str!("../../../schema/jumps.sql"),
-    include_str!("../../../schema/schemas.sql"),
     include_str!("../../../schema/views.sql"),
     include_str!("../../../schema/tags.sql"),
-    include_str!("../../../schema/topic_id.sql"),
-];
-
-/// The newest format, from 1.
-pub(super) const FORMAT: i64 = FORMATS.len() as i64;
+)];
 
 /// How long SQLite waits for a lock of another connection.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,12 +45,6 @@ impl LogKind {
             Self::Topic => "topic",
         }
     }
-}
-
-/// The kind of a file, by its header.
-pub(super) enum Kind {
-    Empty,
-    Store { format: i64 },
 }
 
 impl SqliteStore {
@@ -130,10 +118,7 @@ impl SqliteStore {
             let source = "the system opened it read-only".into();
             return Err(StoreError::ReadOnly { location, doing: "opening the file", source });
         }
-        let format = match kind(&connection, &location)? {
-            Kind::Empty => 0,
-            Kind::Store { format } => format,
-        };
+        let format = format(&connection, &location, FORMATS)?.unwrap_or(0);
         if format == 0 {
             let id = connection.pragma_update(None, "application_id", APPLICATION_ID);
             id.map_err(failed(&location, "creating the store"))?;
@@ -141,7 +126,7 @@ impl SqliteStore {
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
              PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;";
         connection.execute_batch(settings).map_err(failed(&location, "preparing the file"))?;
-        migrate(&connection, &location, format)?;
+        migrate(&connection, &location, format, FORMATS)?;
         let ahead = connection.execute_batch(LETTERS_AHEAD);
         ahead.map_err(failed(&location, "preparing the file"))?;
         let file = file_id(path).map_err(failed(&location, "reading the file's identity"))?;
@@ -258,7 +243,7 @@ pub(super) fn scratch(
     let settings = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
          PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
     connection.execute_batch(settings).map_err(failed(&location, "preparing it"))?;
-    migrate(&connection, &location, 0)?;
+    migrate(&connection, &location, 0, FORMATS)?;
     // No other program reads it.
     let no_views = "DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;";
     connection.execute_batch(no_views).map_err(failed(&location, "preparing it"))?;
@@ -278,7 +263,15 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(Path::new(".").join(path), flags)
 }
 
-pub(super) fn kind(connection: &Connection, location: &str) -> Result<Kind, StoreError> {
+/// The format of a file, from 1; `None` if it is empty.
+///
+/// # Errors
+/// It is not a store, or has a newer format than these.
+pub(super) fn format(
+    connection: &Connection,
+    location: &str,
+    formats: &[&str],
+) -> Result<Option<i64>, StoreError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed(location, "opening the file"))?;
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let foreign =
@@ -293,25 +286,88 @@ pub(super) fn kind(connection: &Connection, location: &str) -> Result<Kind, Stor
     let read = failed(location, "reading the file's header");
     let tables = number("SELECT count(*) FROM sqlite_schema").map_err(&read)?;
     let format = number("PRAGMA user_version").map_err(&read)?;
+    let known = newest(formats);
     match (id, tables) {
-        (0 | APPLICATION_ID, 0) => Ok(Kind::Empty),
-        (APPLICATION_ID, _) if format > FORMAT => Err(StoreError::FormatTooNew {
-            location: location.into(),
-            found: format,
-            known: FORMAT,
-        }),
-        (APPLICATION_ID, _) => Ok(Kind::Store { format }),
+        (0 | APPLICATION_ID, 0) => Ok(None),
+        (APPLICATION_ID, _) if format > known => {
+            Err(StoreError::FormatTooNew { location: location.into(), found: format, known })
+        }
+        (APPLICATION_ID, _) => Ok(Some(format)),
+        (UNRELEASED_ID, _) => Err(foreign("its format is from before 0.1.0: import again")),
         _ => Err(foreign("it is an SQLite database of another program")),
     }
 }
 
+/// The newest of these formats.
+pub(super) fn newest(formats: &[&str]) -> i64 {
+    i64::try_from(formats.len()).unwrap_or(i64::MAX)
+}
+
 /// Migrates the file to the newest format, each step in its own transaction.
-fn migrate(connection: &Connection, location: &str, format: i64) -> Result<(), StoreError> {
-    for (next, statements) in (1..).zip(FORMATS).filter(|&(next, _)| next > format) {
+fn migrate(
+    connection: &Connection,
+    location: &str,
+    format: i64,
+    formats: &[&str],
+) -> Result<(), StoreError> {
+    for (next, statements) in (1..).zip(formats).filter(|&(next, _)| next > format) {
         let step = format!("BEGIN IMMEDIATE; {statements} PRAGMA user_version = {next}; COMMIT;");
         connection
             .execute_batch(&step)
             .map_err(failed(location, "migrating it to the newest format"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::reader::check_format;
+
+    #[test]
+    fn a_store_is_migrated_to_a_format_that_is_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trips.db");
+        drop(SqliteStore::open_writer(&file, &Rules::default(), 0).unwrap());
+        let connection = connect(&file).unwrap();
+        let next = "ALTER TABLE log ADD COLUMN made_up TEXT DEFAULT 'x';";
+        let with_next = [FORMATS, &[next]].concat();
+        let (found, known) = (newest(FORMATS), newest(&with_next));
+        let older = check_format(&connection, "t", &with_next).unwrap_err();
+        let StoreError::FormatTooOld { found: it, known: of, .. } = older else {
+            panic!("{older}")
+        };
+        assert_eq!((it, of), (found, known));
+        assert_eq!(format(&connection, "t", &with_next).unwrap(), Some(found));
+
+        migrate(&connection, "t", found, &with_next).unwrap();
+        migrate(&connection, "t", known, &with_next).unwrap();
+        check_format(&connection, "t", &with_next).unwrap();
+        let read = "SELECT kind || made_up FROM log";
+        let row: String = connection.query_row(read, [], |row| row.get(0)).unwrap();
+        assert_eq!(row, "filesx", "what was there stays");
+        drop(connection);
+
+        let reader = SqliteStore::open_reader(&file).unwrap_err();
+        let writer = SqliteStore::open_writer(&file, &Rules::default(), 0).unwrap_err();
+        for newer in [reader, writer] {
+            assert!(matches!(newer, StoreError::FormatTooNew { .. }), "{newer}");
+        }
+    }
+
+    #[test]
+    fn a_store_from_before_the_first_release_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trips.db");
+        let connection = Connection::open(&file).unwrap();
+        for version in [1, 11] {
+            connection.pragma_update(None, "application_id", UNRELEASED_ID).unwrap();
+            connection.pragma_update(None, "user_version", version).unwrap();
+            let reader = SqliteStore::open_reader(&file).unwrap_err();
+            let writer = SqliteStore::open_writer(&file, &Rules::default(), 0).unwrap_err();
+            for refused in [reader, writer] {
+                assert!(refused.to_string().contains("before 0.1.0: import again"), "{refused}");
+            }
+        }
+    }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{Access, access};
 
 use super::lock::{ReaderLock, lock_path};
-use super::open::{FORMAT, Kind, kind};
+use super::open::{FORMATS, format, newest};
 use super::{SqliteStore, failed};
 use crate::store::StoreError;
 use crate::store::files::with_suffix;
@@ -70,14 +70,30 @@ impl SqliteStore {
         let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(name, flags)
             .map_err(failed(location, "opening the file"))?;
-        let location = location.to_owned();
-        match kind(&connection, &location)? {
-            Kind::Empty => Err(StoreError::NotAStore { location, reason: "it is empty".into() }),
-            Kind::Store { format } if format < FORMAT => {
-                Err(StoreError::FormatTooOld { location, found: format, known: FORMAT })
-            }
-            Kind::Store { .. } => Ok(Self::new(connection, location, None, 0)),
+        check_format(&connection, location, FORMATS)?;
+        Ok(Self::new(connection, location.to_owned(), None, 0))
+    }
+}
+
+/// Checks that a file has the newest of these formats.
+///
+/// # Errors
+/// It has another one, or is not a store.
+pub(super) fn check_format(
+    connection: &Connection,
+    location: &str,
+    formats: &[&str],
+) -> Result<(), StoreError> {
+    let known = newest(formats);
+    match format(connection, location, formats)? {
+        None => {
+            let (location, reason) = (location.to_owned(), "it is empty".into());
+            Err(StoreError::NotAStore { location, reason })
         }
+        Some(found) if found < known => {
+            Err(StoreError::FormatTooOld { location: location.to_owned(), found, known })
+        }
+        Some(_) => Ok(()),
     }
 }
 

@@ -128,7 +128,7 @@ mod tests {
     trip_columns!(define_columns);
 
     #[test]
-    fn a_store_that_was_migrated_to_the_newest_format_has_the_columns() {
+    fn a_store_has_the_columns() {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         FORMATS.iter().for_each(|statements| connection.execute_batch(statements).unwrap());
         let select = "SELECT name, type, NOT \"notnull\" FROM pragma_table_info('trips')";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::journal::record_tag;
-use super::open::{FORMAT, Kind, connect, kind};
+use super::open::{FORMATS, connect, format, newest};
 use super::{SqliteStore, failed};
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
@@ -61,9 +61,8 @@ impl SqliteStore {
         let failed = failed(&self.location, doing);
         let path = self.connection().path().map(str::to_owned).unwrap_or_default();
         let connection = connect(Path::new(&path)).map_err(&failed)?;
-        match kind(&connection, &self.location)? {
-            Kind::Store { format } if format == FORMAT => (),
-            _ => return Err(StoreError::Gone { location: self.location.clone() }),
+        if format(&connection, &self.location, FORMATS)? != Some(newest(FORMATS)) {
+            return Err(StoreError::Gone { location: self.location.clone() });
         }
         connection.busy_timeout(BUSY_TIMEOUT).map_err(&failed)?;
         let settings = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
