@@ -20,7 +20,7 @@ CREATE TABLE parts (
   head         BLOB    NOT NULL,  -- BLAKE3 of the first 4096 bytes, or of upto_bytes if that is less
   hash         BLOB    NOT NULL,  -- BLAKE3 of the content up to upto_bytes
   format       TEXT    NOT NULL,  -- ndjson, csv, json, gpx, nmea or rec
-  by_end       INTEGER NOT NULL,  -- 1: if the file has grown, its last record was incomplete
+  by_end       INTEGER NOT NULL,  -- 1: the end of the content ended its last record
   damaged      INTEGER NOT NULL,  -- 1: damaged data ended its last record
   finished     INTEGER NOT NULL,  -- 1: the content ended there
   log_time     INTEGER NOT NULL,  -- log timestamp of its records, ms since 1970

@@ -28,7 +28,7 @@ pub struct Part {
     /// Format by which it was split into records.
     pub format: InputFormat,
     /// Whether the last record was ended by the end of the content, such as a last line without a
-    /// line break. If the input has grown since, that record was incomplete.
+    /// line break. If the input has grown since, that record may have been incomplete.
     pub by_end: bool,
     /// Whether damaged data ended the content, such as a truncated gzip file.
     pub damaged: bool,

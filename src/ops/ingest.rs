@@ -89,6 +89,7 @@ impl IngestRequest {
             log_time_ms: LogTime(self.now_ms),
             first_offset: Offset(0),
             known: Vec::new(),
+            redelivers: false,
         })
     }
 

@@ -154,6 +154,7 @@ fn rows(data: &[u8], format: Option<InputFormat>) -> (Vec<Row>, Option<String>) 
             log_time_ms: LogTime(5),
             first_offset: Offset(10),
             known: vec![],
+            redelivers: false,
         };
         let paths: [PathBuf; 1] = [file.path().to_owned()];
         let mut source = FileSource::open(&paths, options).expect("the file is there");

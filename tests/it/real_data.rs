@@ -57,6 +57,7 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
         log_time_ms: LogTime(LOG_TIME_MS),
         first_offset: Offset(0),
         known: vec![],
+        redelivers: false,
     };
     let mut source = FileSource::open(&[file], options).unwrap();
     let store = MemoryStore::default();

@@ -120,6 +120,7 @@ impl ImportedStore {
                 log_time_ms: LogTime(i64::MAX / 2),
                 first_offset: processor.position().delivered,
                 known: store.parts().unwrap(),
+                redelivers: false,
             };
             let file = &self.files[self.files.len() - 1..];
             let mut source = FileSource::open(file, options).unwrap();

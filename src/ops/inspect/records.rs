@@ -88,6 +88,7 @@ impl Records {
             log_time_ms: LogTime(now_ms),
             first_offset: Offset(0),
             known: Vec::new(),
+            redelivers: false,
         })
     }
 

@@ -200,6 +200,7 @@ impl<'a> FileReplayJob<'a> {
             log_time_ms: LogTime(request.now_ms),
             first_offset: Offset(0),
             known: Vec::new(),
+            redelivers: false,
         };
         FileSource::check(request.files, &options)?;
         let finder = match request.log {

@@ -27,6 +27,7 @@ struct SentPart {
     hash: String,
     format: String,
     by_end: bool,
+    damaged: bool,
     finished: bool,
     log_time_ms: LogTime,
 }
@@ -68,6 +69,7 @@ impl SentPart {
             hash: HEXLOWER.encode(&part.hash),
             format: part.format.name().into(),
             by_end: part.by_end,
+            damaged: part.damaged,
             finished: part.finished,
             log_time_ms: part.log_time_ms,
         }
@@ -85,7 +87,7 @@ impl SentPart {
             hash: hash(&self.hash)?,
             format: InputFormat::from_name(&self.format)?,
             by_end: self.by_end,
-            damaged: false,
+            damaged: self.damaged,
             finished: self.finished,
             log_time_ms: self.log_time_ms,
         };

@@ -207,8 +207,17 @@ async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), Reference
         log_time_ms: LogTime(0),
         first_offset: imported.position().await?.delivered,
         known: imported.parts()?,
+        redelivers: true,
     };
     Ok((options, rules))
+}
+
+fn has_grown(file: &str, store: &str) -> String {
+    format!(
+        "`{file}` cannot be compared with store `{store}`: it grew within its last line after it \
+         was imported, so what was read first is no longer in it; import it into a new store: tstar \
+         ingest --store sqlite:NEW.db {file}"
+    )
 }
 
 /// The files in import order, each with the offset of its first record.
@@ -225,7 +234,8 @@ async fn in_order(
         while let Some(batch) = source.next().await? {
             let Some(first) = first_offset(&batch) else { continue };
             if first >= options.first_offset {
-                let problem = never_imported(&file.display().to_string(), store);
+                let problem = if batch.outgrown { has_grown } else { never_imported };
+                let problem = problem(&file.display().to_string(), store);
                 return Err(ReferenceError::OtherFiles(problem));
             }
             ordered.push((first, file.clone()));
@@ -280,6 +290,8 @@ pub struct ImportedFiles {
     store: String,
     /// The first problem of the files.
     fault: Option<String>,
+    /// The first file that no longer contains all that was imported from it.
+    outgrown: Option<Arc<str>>,
 }
 
 fn offset_of(forget: &Forget) -> Offset {
@@ -308,6 +320,7 @@ impl ImportedFiles {
             delivered,
             store: store.to_owned(),
             fault: None,
+            outgrown: None,
         };
         Ok((source, rules))
     }
@@ -340,6 +353,9 @@ impl ImportedFiles {
     }
 
     fn inspect(&mut self, batch: &Batch) {
+        if batch.outgrown {
+            self.outgrown.get_or_insert_with(|| Arc::clone(&batch.origin));
+        }
         for entry in &batch.entries {
             self.pass_empty(batch, entry.offset);
             let is_next = entry.offset == self.next || entry.offset + 1 == self.next;
@@ -367,14 +383,19 @@ impl ImportedFiles {
 
     fn problem(self) -> Option<String> {
         let (next, delivered, store) = (self.next, self.delivered, self.store);
-        self.fault.or_else(|| {
+        let problem = self.fault.or_else(|| {
             (next != delivered).then(|| {
                 format!(
                     "store `{store}` was built from {delivered} records, and these files hold \
                      {next} of them: name every file that was imported; {NOT_IN_FILES}"
                 )
             })
-        })
+        });
+        // What a file lacks may be in another one that begins as it does.
+        match self.outgrown {
+            Some(file) => problem.map(|_| has_grown(&file, &store)),
+            None => problem,
+        }
     }
 }
 

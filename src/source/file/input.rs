@@ -21,17 +21,15 @@ pub(super) struct Input {
     converts_utf16: bool,
     /// The content to read instead, decompressed.
     content: Option<Arc<[u8]>>,
-    /// Content position at which to end, bytes.
-    end: Option<u64>,
 }
 
 impl Input {
     /// Checks an input without reading from it: the bytes of a FIFO can be read only once.
     pub(super) fn new(path: &Path, converts_utf16: bool) -> Result<Self, SourceError> {
         if path.as_os_str() == "-" {
-            return Ok(Self { path: None, converts_utf16, content: None, end: None });
+            return Ok(Self { path: None, converts_utf16, content: None });
         }
-        let input = Self { path: Some(path.to_owned()), converts_utf16, content: None, end: None };
+        let input = Self { path: Some(path.to_owned()), converts_utf16, content: None };
         let meta = std::fs::metadata(path).map_err(|error| input.read_error(error))?;
         if meta.is_dir() {
             return Err(input.form_error("it is a directory; name the files in it".into()));
@@ -45,11 +43,6 @@ impl Input {
     /// The input with content that was read before, decompressed.
     pub(super) fn with_content(self, content: Arc<[u8]>, converts_utf16: bool) -> Self {
         Self { content: Some(content), converts_utf16, ..self }
-    }
-
-    /// The input as it was when its content ended at a position.
-    pub(super) fn ending_at(&self, end: u64) -> Self {
-        Self { end: Some(end), ..self.clone() }
     }
 
     /// Whether it is stdin.
@@ -96,15 +89,12 @@ impl Input {
             Some(_) => Opened::plain(raw),
             None => Opened::new(raw)?,
         };
-        let mut bytes = opened.bytes;
-        if self.converts_utf16 {
-            // Without a mark of UTF-16, bytes pass as they are.
-            bytes = Box::new(DecodeReaderBytesBuilder::new().utf8_passthru(true).build(bytes));
+        if !self.converts_utf16 {
+            return Ok(opened);
         }
-        if let Some(end) = self.end {
-            bytes = Box::new(bytes.take(end));
-        }
-        Ok(Opened { bytes, ..opened })
+        // Without a mark of UTF-16, bytes pass as they are.
+        let bytes = DecodeReaderBytesBuilder::new().utf8_passthru(true).build(opened.bytes);
+        Ok(Opened { bytes: Box::new(bytes), ..opened })
     }
 }
 

@@ -24,7 +24,7 @@ impl Log<'_> {
         let mut after = None;
         // A part whose last record the end of the content ended is not over there: that record may
         // have no bytes.
-        let is_over = |part: &&Part| bytes >= part.upto_bytes && !part.by_end;
+        let is_over = |part: &&Part| bytes >= part.upto_bytes + u64::from(part.by_end);
         while let Some(part) = self.known.front().filter(is_over) {
             after = Some(part.upto_bytes);
             self.in_part = 0;

@@ -6,9 +6,9 @@ mod detect;
 mod head;
 mod input;
 mod log;
+mod output;
 mod points;
 mod reader;
-mod redeliver;
 mod resume;
 mod scanner;
 mod splitter;
@@ -69,6 +69,8 @@ pub struct Options {
     /// Input parts that earlier runs have read. Reading resumes after them; a file that a completed
     /// import has read to its end is redelivered, with the original offsets.
     pub known: Vec<StoredPart>,
+    /// Redeliver all known parts; do not resume after them.
+    pub redelivers: bool,
 }
 
 /// Reads files one after the other.

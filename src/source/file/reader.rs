@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::Sender;
 
 use super::detect::{Undetected, is_blank, recorder_body};
 use super::input::{Input, Progress};
 use super::log::Log;
+use super::output::{Output, cut_large};
 use super::resume::{clock_after, find_known_prefix};
 use super::scanner::Scanner;
 use super::splitter::{Bytes, Ends, RawRecord, Records, Sizes};
@@ -18,9 +18,7 @@ use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
 use crate::source::csv::Columns;
 use crate::source::text::clipped;
-use crate::source::{
-    Batch, Cut, JsonTemplate, NoSample, RawJson, RecordContext, SampleError, SourceError, span,
-};
+use crate::source::{Batch, JsonTemplate, RawJson, RecordContext, SampleError, SourceError};
 
 /// A batch, or the error that ends the source.
 pub(super) type BatchResult = Result<Batch, SourceError>;
@@ -79,18 +77,18 @@ fn read_input(
 
 /// State of the input that is being read.
 pub(super) struct Reading<'a> {
-    pub(super) input: &'a Input,
+    input: &'a Input,
     pub(super) options: &'a Options,
     pub(super) records: Records,
     progress: Arc<Progress>,
     /// The columns of a table, once its header was read.
     columns: Option<Columns>,
     template: JsonTemplate,
-    pub(super) out: Output<'a>,
+    out: Output<'a>,
     /// Whether the input is a stream without a length, such as stdin or a FIFO: batches are sent
     /// before each read, which may block.
     pub(super) is_stream: bool,
-    pub(super) format: InputFormat,
+    format: InputFormat,
     /// Whether the input is text.
     pub(super) is_text: bool,
     /// The part that is being read; `None` for redelivered records and for streams.
@@ -103,8 +101,9 @@ pub(super) struct Reading<'a> {
     damaged: bool,
     /// Parts that were sent.
     sent_parts: Vec<Part>,
-    /// Parts to redeliver as the content ended then, once their first byte is reached.
-    pub(super) outgrown: VecDeque<Part>,
+    /// Known parts whose last record was ended by the end of the content, and which was not reached,
+    /// or has grown.
+    unfinished: Vec<Part>,
 }
 
 impl<'a> Reading<'a> {
@@ -137,7 +136,7 @@ impl<'a> Reading<'a> {
             by_end: false,
             damaged: false,
             sent_parts: Vec::new(),
-            outgrown: VecDeque::new(),
+            unfinished: Vec::new(),
         })
     }
 
@@ -151,18 +150,23 @@ impl<'a> Reading<'a> {
         };
         self.set_ends();
         let known = find_known_prefix(self.input, stored, self.format);
-        match known.map_err(|error| Stop::Failed(self.input.read_error(error)))? {
-            Some(known) => match known.end {
-                Some(end) => self.redeliver(known, end)?,
-                None => self.resume(known.last())?,
-            },
-            None => self.begin_part(0),
+        let known = known.map_err(|error| Stop::Failed(self.input.read_error(error)))?;
+        self.unfinished = known.unfinished;
+        match (known.parts.last(), known.end) {
+            (None, _) => self.begin_part(0),
+            (Some(last), None) if !self.options.redelivers => self.resume(last)?,
+            (Some(last), end) => {
+                if let Some(end) = end.filter(|_| !last.damaged) {
+                    // What is appended meanwhile is for the next import.
+                    self.records.end_at(end);
+                }
+                self.out.log.known = known.parts.into();
+            }
         }
         self.read_records()
     }
 
-    /// Reads the records from here on.
-    pub(super) fn read_records(&mut self) -> Result<(), Stop> {
+    fn read_records(&mut self) -> Result<(), Stop> {
         loop {
             while let Some(record) = self.next_record()? {
                 self.push_record(record)?;
@@ -187,7 +191,6 @@ impl<'a> Reading<'a> {
 
     /// The next record, which may be blank.
     fn next_record(&mut self) -> Result<Option<RawRecord>, Stop> {
-        self.redeliver_outgrown()?;
         let records = &self.records;
         if records.ended() && records.has_rest() {
             let is_line = records.oversize.is_none() && !self.by_end;
@@ -206,16 +209,27 @@ impl<'a> Reading<'a> {
         self.is_text && has_lines && is_blank(line, self.format)
     }
 
-    /// Moves the position in the log to a record.
-    fn move_to(&mut self, position: u64) {
+    /// Moves the position in the log to a record; `end` is where it ends, if it is whole.
+    fn move_to(&mut self, position: u64, end: Option<u64>) {
         let known = self.out.log.move_to(position);
-        if let Some(after) = known.or(self.resumed_after.take().map(|last| last.upto_bytes)) {
+        let after = known.or(self.resumed_after.take().map(|last| last.upto_bytes));
+        let is_empty = |part: &Part| part.first_offset == *self.out.log.next;
+        let is_new = after.is_some() || self.part.as_ref().is_none_or(is_empty);
+        let is_same = |part: &Part| Some(part.upto_bytes) == end && !part.damaged;
+        if is_new
+            && self.out.log.known.is_empty()
+            && let Some(index) = self.unfinished.iter().position(is_same)
+        {
+            // The content grew after this record, not within it.
+            self.part = None;
+            self.out.log.known = [self.unfinished.swap_remove(index)].into();
+        } else if let Some(after) = after {
             // The first record after the known parts.
             self.begin_part(after);
         }
     }
 
-    pub(super) fn set_ends(&mut self) {
+    fn set_ends(&mut self) {
         if !self.is_text {
             self.records.set_ends(Ends::File);
             return;
@@ -236,17 +250,6 @@ impl<'a> Reading<'a> {
 
     /// Resumes after the last known part.
     fn resume(&mut self, last: &Part) -> Result<(), Stop> {
-        self.skip_past(last)?;
-        self.out.log.log_time_ms = clock_after(self.input, last, self.options.log_time_ms);
-        self.out.batch.lines_known = last.line.saturating_sub(1);
-        // If no record follows, the part may still become finished.
-        (self.part, self.by_end) = (Some(last.clone()), last.by_end);
-        self.resumed_after = Some(last.clone());
-        Ok(())
-    }
-
-    /// Skips the content up to the end of a known part.
-    pub(super) fn skip_past(&mut self, last: &Part) -> Result<(), Stop> {
         if self.format == InputFormat::Csv {
             self.read_header()?;
         }
@@ -257,11 +260,16 @@ impl<'a> Reading<'a> {
             let problem = "it changed while it was being read; run the command again".into();
             return Err(Stop::Failed(self.input.form_error(problem)));
         }
+        self.out.log.log_time_ms = clock_after(self.input, last, self.options.log_time_ms);
+        self.out.batch.lines_known = last.line.saturating_sub(1);
+        // If no record follows, the part may still become finished.
+        (self.part, self.by_end) = (Some(last.clone()), last.by_end);
+        self.resumed_after = Some(last.clone());
         Ok(())
     }
 
     /// Reads the header of a table.
-    pub(super) fn read_header(&mut self) -> Result<(), Stop> {
+    fn read_header(&mut self) -> Result<(), Stop> {
         while self.columns.is_none() && !self.records.ended() {
             match self.records.next_record() {
                 Some(record) => self.set_header(&record)?,
@@ -300,6 +308,9 @@ impl<'a> Reading<'a> {
     /// Ends the current part before a last record that is truncated or has no line end. That record
     /// becomes a part of its own, so that it can be read again when the file has grown.
     fn end_whole_records(&mut self) -> Result<(), Stop> {
+        if !self.out.log.known.is_empty() {
+            self.move_to(self.records.content_position(), None);
+        }
         if self.by_end || !self.out.log.known.is_empty() {
             return Ok(());
         }
@@ -313,7 +324,7 @@ impl<'a> Reading<'a> {
 
     /// Sends the batch with the current state of the part. A part without a record is not sent:
     /// parts are stored by their first offset, which would be that of the next part.
-    pub(super) fn send_batch(&mut self, finished: bool) -> Result<(), Stop> {
+    fn send_batch(&mut self, finished: bool) -> Result<(), Stop> {
         if let Some(part) = &mut self.part
             && (finished || !self.out.batch.entries.is_empty())
             && *self.out.log.next > part.first_offset
@@ -327,6 +338,9 @@ impl<'a> Reading<'a> {
             self.sent_parts.push(part.clone());
             self.out.batch.part = Some(part.clone());
         }
+        // What separates records at the end of a document is not passed.
+        let reached = if finished { u64::MAX } else { self.records.content_position() };
+        self.out.batch.outgrown = self.unfinished.iter().any(|part| part.upto_bytes < reached);
         self.out.flush(&self.progress)
     }
 
@@ -337,10 +351,11 @@ impl<'a> Reading<'a> {
         }
         let line = raw.line;
         let whole = if let Bytes::Whole(range) = &raw.bytes { Some(range.clone()) } else { None };
+        let end = whole.as_ref().map(|range| raw.position + range.len() as u64);
         if whole.is_some_and(|range| self.is_blank(self.records.bytes(range))) {
             return Ok(()); // A file that grew by blank lines alone has no new part.
         }
-        self.move_to(raw.position);
+        self.move_to(raw.position, end);
         match raw.bytes {
             Bytes::Whole(range) => {
                 let (record, decoder) = (self.records.bytes(range), &self.options.decoder);
@@ -437,63 +452,5 @@ impl<'a> Reading<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Cuts the records of dead letters, from entry `from` on, that are larger than a line may be: a
-/// document may be larger.
-fn cut_large(batch: &mut Batch, from: usize, sizes: &Sizes) {
-    for entry in &mut batch.entries[from..] {
-        let range = entry.raw.start as usize..entry.raw.end as usize;
-        let record = &batch.raw[range.clone()];
-        if let (Err(NoSample::Dead(error)), true) = (&mut entry.content, range.len() > sizes.record)
-        {
-            let (bytes, sha256) = (record.len() as u64, Sha256::digest(record).into());
-            error.cut.get_or_insert(Cut { bytes, sha256 });
-            entry.raw = span(range.start, range.start + sizes.head);
-        }
-    }
-}
-
-/// Collects entries into batches and sends them.
-pub(super) struct Output<'a> {
-    pub(super) sender: &'a Sender<BatchResult>,
-    origin: Arc<str>,
-    batch: Batch,
-    pub(super) log: Log<'a>,
-    pub(super) sizes: Sizes,
-}
-
-impl Output<'_> {
-    fn push_error(&mut self, record: &[u8], line: u64, fault: SampleError) {
-        let position = self.log.next_record(line);
-        let entries = self.batch.entries.len();
-        position.push_record(&mut self.batch, record, Err(NoSample::Dead(Box::new(fault))));
-        cut_large(&mut self.batch, entries, &self.sizes);
-    }
-
-    fn push_cut(&mut self, head: &[u8], line: u64, reason: DeadReason, message: String, cut: Cut) {
-        let fault = SampleError { cut: Some(cut), ..SampleError::new(reason, message) };
-        self.push_error(head, line, fault);
-    }
-
-    fn is_full(&self) -> bool {
-        self.batch.entries.len() >= self.sizes.batch_entries
-            || self.batch.raw.len() >= self.sizes.batch_bytes
-    }
-
-    /// Sends the batch, unless it is empty.
-    fn flush(&mut self, progress: &Progress) -> Result<(), Stop> {
-        let Batch { entries, part, lines_known, next_offset, .. } = &self.batch;
-        if entries.is_empty() && next_offset.is_none() && part.is_none() && *lines_known == 0 {
-            return Ok(());
-        }
-        let mut batch = std::mem::take(&mut self.batch);
-        batch.origin = Arc::clone(&self.origin);
-        batch.bytes_read = progress.bytes();
-        self.batch.raw.reserve(batch.raw.len());
-        self.batch.text.reserve(batch.text.len());
-        self.batch.entries.reserve(batch.entries.len());
-        self.sender.blocking_send(Ok(batch)).map_err(|_| Stop::Closed)
     }
 }

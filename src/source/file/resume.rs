@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::time::UNIX_EPOCH;
 
-use super::detect::is_blank;
 use super::input::{Input, Opened};
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::{HEAD_BYTES, Part, StoredPart};
@@ -13,85 +12,20 @@ use crate::model::scalar::LogTime;
 /// Bytes hashed at a time.
 const CHUNK: usize = 64 << 10;
 
-/// The known parts at the start of an input, each beginning where the one before ends; never empty.
-#[derive(Debug)]
+/// What is known of an input.
+#[derive(Debug, Default)]
 pub(super) struct KnownPrefix {
-    parts: Vec<Part>,
+    /// Parts at its start, each beginning where the one before ends.
+    pub(super) parts: Vec<Part>,
+    /// Other parts, whose last record was ended by the end of the content, which has grown since.
+    pub(super) unfinished: Vec<Part>,
     /// Position at which the content ends, if a completed import has read it to there. It is then
     /// redelivered with the original offsets, so that all records are duplicates.
     pub(super) end: Option<u64>,
-    /// Parts whose last record was ended by the end of the content, which has grown since: a part
-    /// of the prefix has read the same bytes again. By position; empty unless `end` is known.
-    outgrown: Vec<Part>,
 }
 
-/// A stretch of an input to redeliver.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
-    /// The part at whose end it begins; `None` for the start of the input.
-    pub(super) after: Option<Part>,
-    /// The parts in it.
-    pub(super) parts: Vec<Part>,
-    /// Content position at which the input ended when it was read; `None` if it still does.
-    pub(super) end: Option<u64>,
-}
-
-impl KnownPrefix {
-    /// The last part.
-    pub(super) fn last(&self) -> &Part {
-        self.parts.last().expect("never empty")
-    }
-
-    /// Adds those of the found parts whose bytes a part of the prefix has read again later.
-    fn with_outgrown(mut self, found: &[&StoredPart]) -> Self {
-        if self.end.is_some() {
-            let begun = self.parts.iter().map(|part| (part.from_bytes, part.first_offset));
-            let begun: HashMap<_, _> = begun.collect();
-            let is_outgrown = |part: &&Part| {
-                let later = begun.get(&part.from_bytes).copied();
-                part.finished && !part.damaged && later > Some(part.first_offset)
-            };
-            let outgrown = found.iter().map(|found| &found.part).filter(is_outgrown);
-            self.outgrown = outgrown.cloned().collect();
-            self.outgrown.sort_by_key(|part| (part.from_bytes, part.first_offset));
-        }
-        self
-    }
-
-    /// Number of outgrown parts.
-    pub(super) fn growths(&self) -> usize {
-        self.outgrown.len()
-    }
-
-    /// The parts of the prefix, and the outgrown ones, both by position.
-    pub(super) fn into_parts(self) -> (Vec<Part>, Vec<Part>) {
-        (self.parts, self.outgrown)
-    }
-
-    /// All parts in log order, by stretches of the input. The bytes of an outgrown part are in two
-    /// of them: as the content ended then, and as it continues now.
-    pub(super) fn into_stretches(self) -> Vec<Stretch> {
-        let mut parts = self.parts.into_iter().peekable();
-        let (mut after, mut stretches) = (None, Vec::new());
-        for outgrown in self.outgrown {
-            let mut read = Vec::new();
-            let mut begins_at = after.clone();
-            while let Some(part) = parts.next_if(|part| part.upto_bytes <= outgrown.from_bytes) {
-                begins_at = Some(part.clone());
-                read.push(part);
-            }
-            let end = Some(outgrown.upto_bytes);
-            read.push(outgrown);
-            stretches.push(Stretch { after, parts: read, end });
-            after = begins_at;
-        }
-        stretches.push(Stretch { after, parts: parts.collect(), end: None });
-        stretches
-    }
-}
-
-/// Finds the stored parts at the start of an input, if any. Parts of another format are ignored:
-/// their records are not the ones of this input.
+/// Finds the stored parts at the start of an input. Parts of another format are ignored: their
+/// records are not the ones of this input.
 ///
 /// # Errors
 /// The input cannot be opened or read. Damaged compressed data ends the content without an error.
@@ -99,11 +33,11 @@ pub(super) fn find_known_prefix(
     input: &Input,
     stored: &[StoredPart],
     format: InputFormat,
-) -> io::Result<Option<KnownPrefix>> {
+) -> io::Result<KnownPrefix> {
     if stored.is_empty() || input.bytes().is_none() {
-        return Ok(None);
+        return Ok(KnownPrefix::default());
     }
-    let mut content = Content::new(input.open()?, format);
+    let mut content = Content { opened: input.open()?, ended: false };
     let mut head = vec![0; HEAD_BYTES];
     let length = content.fill(&mut head)?;
     head.truncate(length);
@@ -121,7 +55,7 @@ pub(super) fn find_known_prefix(
     let mut candidates: Vec<&StoredPart> =
         same_format.filter(|stored| has_head(&stored.part)).collect();
     if candidates.is_empty() {
-        return Ok(None);
+        return Ok(KnownPrefix::default());
     }
     candidates.sort_by_key(|candidate| candidate.part.upto_bytes);
     let mut found = Vec::new();
@@ -140,61 +74,54 @@ pub(super) fn find_known_prefix(
             found.push(candidate);
         }
     }
-    let end = content.find_end()?;
-    let (found, outgrown): (Vec<&StoredPart>, Vec<&StoredPart>) =
-        found.iter().partition(|found| !found.part.by_end || end == Some(found.part.upto_bytes));
-    let Some(parts) = longest_chain(&found) else { return Ok(None) };
-    let last = parts.last().expect("never empty");
-    // The beginning of a line that is blank so far is in no part.
-    let is_whole = |end| end == last.upto_bytes || content.text_end <= last.upto_bytes;
-    let import_finished = found.iter().any(|it| it.part == *last && it.import_finished);
-    let end = end.filter(|end| last.finished && import_finished && is_whole(*end));
-    Ok(Some(KnownPrefix { parts, end, outgrown: Vec::new() }.with_outgrown(&outgrown)))
+    let end = content.is_at_end()?.then_some(done);
+    let parts = longest_chain(&found, end);
+    let is_whole = |last: &Part| {
+        let is_last = |found: &&StoredPart| found.part == *last && found.import_finished;
+        last.finished && end == Some(last.upto_bytes) && found.iter().any(is_last)
+    };
+    let end = end.filter(|_| parts.last().is_some_and(is_whole));
+    let others = found.iter().map(|found| &found.part).filter(|part| part.by_end);
+    let unfinished = others.filter(|part| !parts.contains(part)).cloned().collect();
+    Ok(KnownPrefix { parts, unfinished, end })
 }
 
-/// The longest of the found parts, with the parts before it.
-fn longest_chain(found: &[&StoredPart]) -> Option<Vec<Part>> {
+/// The longest of the found parts, with the parts before it; empty if there is none. A last record
+/// that the end of the content ended is complete if the content still ends there, or if a part
+/// begins there.
+fn longest_chain(found: &[&StoredPart], end: Option<u64>) -> Vec<Part> {
+    let is_last = |part: &Part| !part.by_end || end == Some(part.upto_bytes);
+    let complete = found.iter().filter(|found| is_last(&found.part));
     // Of two parts that end at the same byte, prefer a finished one.
-    let last = found.iter().max_by_key(|found| (found.part.upto_bytes, found.part.finished))?;
+    let last = complete.max_by_key(|found| (found.part.upto_bytes, found.part.finished));
+    let Some(last) = last else { return Vec::new() };
     let mut parts = vec![last.part.clone()];
     let mut from = last.part.from_bytes;
     while from > 0 {
         let ends_there = |part: &Part| part.upto_bytes == from && part.from_bytes < from;
-        let before = found.iter().find(|found| ends_there(&found.part))?;
+        let Some(before) = found.iter().find(|found| ends_there(&found.part)) else {
+            return Vec::new();
+        };
         parts.push(before.part.clone());
         from = before.part.from_bytes;
     }
     parts.reverse();
-    Some(parts)
+    parts
 }
 
 /// The decompressed bytes of an input.
 struct Content {
     opened: Opened,
-    format: InputFormat,
     ended: bool,
-    /// Number of bytes read.
-    position: u64,
-    /// Position after the last byte that is not blank.
-    text_end: u64,
 }
 
 impl Content {
-    fn new(opened: Opened, format: InputFormat) -> Self {
-        Self { opened, format, ended: false, position: 0, text_end: 0 }
-    }
-
     /// Fills a buffer, up to the end of the content.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() && !self.ended {
             match self.opened.bytes.read(&mut buffer[filled..]) {
                 Ok(read) => {
-                    let is_text = |byte| !is_blank(std::slice::from_ref(byte), self.format);
-                    if let Some(last) = buffer[filled..filled + read].iter().rposition(is_text) {
-                        self.text_end = self.position + last as u64 + 1;
-                    }
-                    self.position += read as u64;
                     filled += read;
                     self.ended = read == 0;
                 }
@@ -219,14 +146,9 @@ impl Content {
         Ok(done)
     }
 
-    /// The position at which the content ends, if the rest of it is blank. Nothing can be hashed
-    /// after that.
-    fn find_end(&mut self) -> io::Result<Option<u64>> {
-        let (reached, mut buffer) = (self.position, [0; CHUNK]);
-        while !self.ended && self.text_end <= reached {
-            self.fill(&mut buffer)?;
-        }
-        Ok(self.ended.then_some(self.position).filter(|_| self.text_end <= reached))
+    fn is_at_end(&mut self) -> io::Result<bool> {
+        // Reading a byte here is safe: nothing is hashed after it.
+        Ok(self.ended || self.fill(&mut [0])? == 0)
     }
 }
 

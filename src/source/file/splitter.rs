@@ -237,22 +237,6 @@ impl Records {
         self.input = Box::new(input.take(end.saturating_sub(read)));
     }
 
-    /// A copy of the content from the next record up to a position, as an input that ends there;
-    /// `None` if no record may be that long.
-    pub(super) fn copy_upto(&mut self, end: u64) -> io::Result<Option<Self>> {
-        let length = usize::try_from(end.saturating_sub(self.content_position()));
-        let is_short = |length: &usize| *length <= self.sizes.record + 1;
-        let Some(length) = length.ok().filter(is_short) else { return Ok(None) };
-        while self.buffer.len() - self.start < length && !self.ended {
-            self.fill()?;
-        }
-        let Some(bytes) = self.ahead().get(..length) else { return Ok(None) };
-        let (buffer, before) = (bytes.to_vec(), self.content_position());
-        let copy = Self::new(Box::new(io::empty()), self.sizes, false);
-        let (limit, ends, line) = (self.limit, self.ends, self.line);
-        Ok(Some(Self { buffer, before, limit, ends, line, ..copy }))
-    }
-
     /// Whether anything is left in the buffer.
     pub(super) fn has_rest(&self) -> bool {
         self.start < self.buffer.len() || self.oversize.is_some()

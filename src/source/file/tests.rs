@@ -35,6 +35,7 @@ fn options(format: Option<InputFormat>) -> Options {
         log_time_ms: LogTime(5),
         first_offset: Offset(10),
         known: vec![],
+        redelivers: false,
     }
 }
 

@@ -125,6 +125,7 @@ impl Input {
             log_time_ms: LOG_TIME,
             first_offset: Offset(0),
             known: Vec::new(),
+            redelivers: false,
         };
         let mut source = FileSource::open(&self.files, options)?;
         while let Some(batch) = source.next().await? {
