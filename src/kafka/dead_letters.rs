@@ -1,8 +1,8 @@
-//! Reads the topic of dead letters, and builds the records that resolve them.
+//! Reads the topic of dead letters, and marks letters in it.
 //!
 //! Records of a topic cannot be changed. A *fate record*, later in the partition of the letter,
 //! marks a letter as resolved: header `tstar-fate` gives its fate, `tstar-fate-of` names it as
-//! `partition:offset`. All calls block.
+//! `partition:offset`. All calls that read block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +13,11 @@ use super::KafkaError;
 use super::client::Brokers;
 use super::control::{CONTROL_HEADER, SIGNATURE_HEADER};
 use super::letter_limit;
-use super::producer::ProducerRecord;
+use super::producer::{Producer, ProducerRecord};
 use super::record::Record;
 use super::scan::Scan;
 use super::topic::{OffsetRange, Topics};
 use super::topic_names::dlq_topic;
-use super::transactions::TransactionRecord;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
 use crate::source::{Cut, Headers};
@@ -37,14 +36,6 @@ pub const ORIGIN: &str = "tstar-dlq-origin";
 /// Header of a replayed record: the reason why it was a dead letter.
 pub const ORIGIN_REASON: &str = "tstar-dlq-reason";
 
-/// Whether a letter is a replayed record that failed again for the same reason: another replay
-/// would only create one more letter.
-#[must_use]
-pub fn came_again(letter: &DeadLetter) -> bool {
-    let reason = letter.headers.iter().rfind(|(name, _)| name == ORIGIN_REASON);
-    reason.is_some_and(|(_, reason)| reason.as_deref() == Some(letter.reason.name().as_bytes()))
-}
-
 /// How a letter was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -52,8 +43,6 @@ pub enum Fate {
     Replayed,
     /// Deleted by `purge`.
     Purged,
-    /// Replaced by a newer letter: it still fails, for another reason.
-    Replaced,
 }
 
 impl Fate {
@@ -61,8 +50,15 @@ impl Fate {
         match self {
             Self::Replayed => "replayed",
             Self::Purged => "purged",
-            Self::Replaced => "replaced",
         }
+    }
+
+    /// The fate record of a letter.
+    fn record(self, partition: i32, offset: Offset) -> ProducerRecord {
+        let position = format!("{partition}:{offset}").into_bytes();
+        let headers =
+            vec![(FATE.into(), Some(self.name().into())), (FATE_OF.into(), Some(position))];
+        ProducerRecord { headers, ..ProducerRecord::default() }
     }
 }
 
@@ -203,37 +199,35 @@ impl LetterTopic {
         Ok(Some(letter))
     }
 
-    /// Builds the fate record of a letter.
-    #[must_use]
-    pub fn fate(&self, partition: i32, offset: Offset, fate: Fate) -> TransactionRecord {
-        let position = format!("{partition}:{offset}").into_bytes();
-        let headers =
-            vec![(FATE.into(), Some(fate.name().into())), (FATE_OF.into(), Some(position))];
-        let record = ProducerRecord { headers, ..ProducerRecord::default() };
-        let (topic, is_tombstone) = (self.name.clone(), false);
-        TransactionRecord { topic, partition: Some(partition), record, is_tombstone }
-    }
-
-    /// Builds a letter that replaces another one of that partition.
-    #[must_use]
-    pub fn instead(&self, partition: i32, letter: &DeadLetter) -> TransactionRecord {
-        let record = letter_limit::full_record(&self.input, letter);
-        let (topic, is_tombstone) = (self.name.clone(), false);
-        TransactionRecord { topic, partition: Some(partition), record, is_tombstone }
+    /// Marks letters as resolved. Of two marks of a letter the second changes nothing.
+    ///
+    /// # Errors
+    /// Brokers do not respond, or refuse. Some of the letters may be marked.
+    pub async fn resolve(
+        &self,
+        producer: &Producer,
+        letters: &[(i32, Offset)],
+        fate: Fate,
+    ) -> Result<(), KafkaError> {
+        let fates = letters.iter().map(|(partition, offset)| fate.record(*partition, *offset));
+        let fates: Vec<_> = fates.collect();
+        let of_letters = fates.iter().zip(letters);
+        let records: Vec<_> = of_letters.map(|(fate, letter)| (fate, Some(letter.0))).collect();
+        let sent = producer.send_to_partition(&self.name, &records).await;
+        sent.map(drop).map_err(producer.failed("marking dead letters"))
     }
 }
 
 /// Builds the record that replays a letter to the log `input`, with a key, a value and a timestamp.
 /// It keeps the headers of the letter, except those of a control record, and adds its position and
-/// reason. `partition` overrides the partition of the key.
+/// reason.
 #[must_use]
 pub fn replay_record(
     input: &str,
     letter: &DeadLetter,
     (key, value): (Option<Vec<u8>>, Vec<u8>),
     log_time_ms: LogTime,
-    partition: Option<i32>,
-) -> TransactionRecord {
+) -> ProducerRecord {
     // A replay never carries out a command, whoever put it into the letter.
     let is_removed =
         |name: &str| [ORIGIN, ORIGIN_REASON, CONTROL_HEADER, SIGNATURE_HEADER].contains(&name);
@@ -244,12 +238,7 @@ pub fn replay_record(
     headers.push((ORIGIN.into(), Some(origin.into_bytes())));
     headers.push((ORIGIN_REASON.into(), Some(letter.reason.name().into())));
     let timestamp_ms = Some(log_time_ms).filter(|time_ms| *time_ms > LogTime(0));
-    TransactionRecord {
-        topic: input.to_owned(),
-        partition,
-        record: ProducerRecord { key, value, headers, timestamp_ms: timestamp_ms.map(LogTime::ms) },
-        is_tombstone: false,
-    }
+    ProducerRecord { key, value, headers, timestamp_ms: timestamp_ms.map(LogTime::ms) }
 }
 
 /// Reads the records of the topic, one after the other.

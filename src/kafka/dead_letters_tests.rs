@@ -53,15 +53,8 @@ fn a_letter_is_read_back_as_it_was_written() {
 
 #[test]
 fn a_fate_names_its_letter_and_other_records_are_foreign() {
-    let topic = LetterTopic {
-        brokers: Brokers::new("b:1", BTreeMap::new()).unwrap(),
-        input: "samples".into(),
-        name: "samples.dlq".into(),
-        extents: vec![],
-    };
-    let fate = topic.fate(3, Offset(71), Fate::Replayed);
-    assert_eq!((fate.topic.as_str(), fate.partition), ("samples.dlq", Some(3)));
-    assert_eq!(read(&fate.record), DlqRecordKind::FateOf(71));
+    let fate = Fate::Replayed.record(3, Offset(71));
+    assert_eq!(read(&fate), DlqRecordKind::FateOf(71));
     let foreign = |headers| read(&ProducerRecord { headers, ..ProducerRecord::default() });
     assert_eq!(foreign(vec![]), DlqRecordKind::Foreign);
     assert_eq!(
@@ -81,33 +74,21 @@ fn a_fate_names_its_letter_and_other_records_are_foreign() {
 fn a_replayed_record_names_its_earlier_position() {
     let letter = letter_with_header_clash();
     let value = (letter.key.as_deref().map(<[u8]>::to_vec), b"[]".to_vec());
-    let replayed = replay_record("samples", &letter, value, LogTime(7), None);
-    let origins: Vec<_> = replayed.record.headers.iter().filter(|(it, _)| it == ORIGIN).collect();
+    let replayed = replay_record("samples", &letter, value, LogTime(7));
+    let origins: Vec<_> = replayed.headers.iter().filter(|(it, _)| it == ORIGIN).collect();
     assert_eq!(origins, [&header(ORIGIN, "samples:3:71:2")]);
-    assert_eq!(replayed.record.headers.len(), letter.headers.len() + 1);
+    assert_eq!(replayed.headers.len(), letter.headers.len() + 1);
     let mut control = letter.clone();
     let control_headers = [header(CONTROL_HEADER, "forget"), header(SIGNATURE_HEADER, "a:0")];
     Arc::make_mut(&mut control.headers).extend(control_headers);
     let value = (letter.key.as_deref().map(<[u8]>::to_vec), b"[]".to_vec());
-    assert_eq!(
-        replay_record("samples", &control, value, LogTime(7), None),
-        replayed,
-        "the control headers are removed"
-    );
-    // If the replayed record fails again, its headers show it.
-    let failed_again = DeadLetter { headers: replayed.record.headers.into(), ..letter.clone() };
-    let other = DeadLetter { reason: DeadReason::TripFull, ..failed_again.clone() };
-    assert_eq!([&letter, &failed_again, &other].map(came_again), [false, true, false]);
-    let replayed_again =
-        replay_record("samples", &other, (None, Vec::new()), LogTime(7), None).record.headers;
-    assert_eq!(
-        replayed_again.len(),
-        failed_again.headers.len(),
-        "only the last position and reason"
-    );
-    let other = DeadLetter { headers: replayed_again.into(), ..other };
-    assert!(came_again(&other));
-    assert_eq!((replayed.record.timestamp_ms, replayed.record.value), (Some(7), b"[]".to_vec()));
+    let of_control = replay_record("samples", &control, value, LogTime(7));
+    assert_eq!(of_control, replayed, "the control headers are removed");
+    // If the replayed record fails again, its headers name the last position and reason alone.
+    let failed_again = DeadLetter { headers: replayed.headers.into(), ..letter };
+    let again = replay_record("samples", &failed_again, (None, Vec::new()), LogTime(7));
+    assert_eq!(again.headers.len(), failed_again.headers.len());
+    assert_eq!((replayed.timestamp_ms, replayed.value), (Some(7), b"[]".to_vec()));
 }
 
 #[test]

@@ -37,6 +37,7 @@ const HEAD_BYTES: [usize; 4] = [1 << 10, 256, 64, 0];
 type PartLengths = [usize; 4];
 
 /// Encodes a dead letter without cutting it.
+#[cfg(test)]
 pub(super) fn full_record(input: &str, letter: &DeadLetter) -> ProducerRecord {
     cut_to(input, letter, lengths(letter), &Cuts::default())
 }

@@ -124,8 +124,8 @@ pub enum KafkaError {
     },
     /// Another producer has started with the same transactional id.
     #[error(
-        "another `tstar dlq replay` or `tstar dlq purge` started after this one \
-         (`{name}`), so this one stopped; completed work is kept; rerun it once the other has ended"
+        "another instance began to use the transactional id `{name}`, so this one stopped; rerun it \
+         once the other has ended"
     )]
     Fenced {
         /// The transactional id.

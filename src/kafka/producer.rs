@@ -282,7 +282,19 @@ impl<C: ProducerClient> Producer<C> {
         records: &[ProducerRecord],
     ) -> Result<Vec<usize>, ClientError> {
         let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
-        let (_, refused) = self.deliver(&self.client, topic, &records).await?;
+        self.send_fitting_to_partition(topic, &records).await
+    }
+
+    /// [`Producer::send_fitting`]. A partition that is given overrides the key.
+    ///
+    /// # Errors
+    /// Those of [`Producer::send`].
+    pub async fn send_fitting_to_partition(
+        &self,
+        topic: &str,
+        records: &[(&ProducerRecord, Option<i32>)],
+    ) -> Result<Vec<usize>, ClientError> {
+        let (_, refused) = self.deliver(&self.client, topic, records).await?;
         let mut too_large = Vec::with_capacity(refused.len());
         for (index, _) in refused {
             // The whole batch may have been too large rather than this record.

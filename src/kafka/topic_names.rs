@@ -46,12 +46,6 @@ pub fn is_dlq_topic(name: &str) -> bool {
     name.ends_with(DLQ_SUFFIX)
 }
 
-/// Transactional id of the commands that change the dead letters of the log `input`.
-#[must_use]
-pub fn dlq_transactional_id(input: &str) -> String {
-    format!("tstar-dlq-{}", dlq_topic(input))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +60,5 @@ mod tests {
             "tstar-table-samples.trips.table-3"
         );
         assert!(is_dlq_topic(&dlq_topic("samples")) && !is_dlq_topic(&feed_topic("samples")));
-        assert_eq!(dlq_transactional_id("samples"), "tstar-dlq-samples.dlq");
     }
 }

@@ -226,8 +226,8 @@ fn has_records(newest: &Epoch, positions: &BTreeMap<i32, i64>) -> bool {
     positions.iter().any(|(partition, position)| *position > start(partition))
 }
 
-/// Moves positions past the markers that brokers write after the last record of a transaction, such
-/// as `tstar dlq replay` sends: no reader gets them, so that no committed offset gets there.
+/// Moves positions past the markers that brokers write after the last record of a transaction: no
+/// reader gets them, so that no committed offset gets there.
 fn skip_markers(
     brokers: &Brokers,
     newest: &Epoch,

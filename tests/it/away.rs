@@ -194,7 +194,7 @@ fn what_sends_says_how_far_it_came_and_goes_on() {
 }
 
 #[test]
-fn letters_go_back_once_each_whenever_the_brokers_go_away() {
+fn letters_go_back_whenever_the_brokers_go_away() {
     let letters = 1100;
     let letter = |nth: usize| {
         let line = minutes("truck-1", &[(nth % 60) as u32]).replace("time", "when");
@@ -206,13 +206,15 @@ fn letters_go_back_once_each_whenever_the_brokers_go_away() {
     let left = || site.folder.run(&list).ends(0).objects().len();
     assert_eq!(left(), letters);
     let words = "dlq replay --map time=when --store sqlite:live.db --connect-timeout 3s";
-    let partial_result = ["letters replayed before: 500; the others stay"];
-    site.is_stopped(words, (Request::EndTransaction, 2), &partial_result).prints_nothing();
-    assert_eq!(left(), letters - 500);
+    let partial_result = ["letters replayed before: ", "the others stay", "as duplicates"];
+    site.is_stopped(words, (Request::Produce, 2), &partial_result).prints_nothing();
+    let unsent = left();
+    assert!(letters - unsent <= 500, "at most the first batch left: {unsent}");
     let rest = site.resumes(words).json();
-    assert_eq!((number(&rest["replayed"]), left()), (letters as u64 - 500, 0));
+    assert_eq!((number(&rest["replayed"]), left()), (unsent as u64, 0));
     let sent = site.topic.records_of(&site.topic.name).into_iter();
     let sent = sent.filter_map(|mut kept| kept.headers.remove("tstar-dlq-origin"));
     let sent: Vec<_> = sent.collect();
-    assert_eq!((sent.len(), sent.iter().collect::<BTreeSet<_>>().len()), (letters, letters));
+    assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), letters);
+    assert!(sent.len() <= letters + 500, "{} records", sent.len());
 }

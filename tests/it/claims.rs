@@ -106,7 +106,6 @@ fn a_record_in_another_partition_is_a_dead_letter_and_goes_where_it_belongs() {
         site.folder.run(&format!("verify {of}")).ends(0);
         let sent = site.folder.run(&format!("dlq replay {of}")).ends(0).json();
         assert_eq!(sent["replayed"], 2);
-        // After the marker that ends a transaction, which is not read as a record.
         let behind =
             [(Some(1), &*first, sample(&first, 4)), (Some(2), &second, sample(&second, 4))];
         send_to(&site.topic, "murmur2_random", behind);

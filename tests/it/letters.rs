@@ -1,10 +1,10 @@
 //! Dead letters in a table and in a topic: listed, shown, replayed, purged.
 
-mod again;
 mod kill;
 mod large;
 mod replay;
 mod table;
+mod too_large;
 
 use std::collections::BTreeMap;
 use std::process::Stdio;

@@ -14,7 +14,7 @@ use crate::model::scalar::LogTime;
 use crate::ops::dlq::{
     DlqAccess, LetterFilter, Letters, ReplayRequest, parse_reason, purge, replay,
 };
-use crate::ops::{InvalidRequest, NoResult};
+use crate::ops::{InvalidRequest, NoResult, Notify};
 use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
@@ -45,11 +45,11 @@ Examples:
   tstar dlq replay --reason time_before_min --time-unit s
   tstar dlq replay --store scylla://127.0.0.1:9042/fleet --brokers 127.0.0.1:9092
 
-Appends the letters that can be used now to the log: each letter once, even if this command is
-killed and rerun. --map, --time-unit and --speed-unit override the rules of the store for this
-command only. A letter that still fails stays, with its new reason. A letter that was replayed
-before and failed again for the same reason stays, too, unless --reason names it; so does a letter
-that is too large for the log.";
+Appends the letters that can be used now to the log, each at least once: a letter is removed after
+the log has its record. If this command is killed, rerun it: letters that were sent and not yet
+removed are sent a second time, as duplicates, which change nothing. --map, --time-unit and
+--speed-unit override the rules of the store for this command only. A letter that still fails
+stays, and so does one that is too large for the log.";
 
 const PURGE_EXAMPLES: &str = "\
 Examples:
@@ -205,12 +205,10 @@ async fn run_replay(
     };
     let letters = open_letters(&args.access, context).await?;
     let outcome = replay(&letters, &request).await?;
-    if outcome.repeated > 0 {
-        exit::print_status(&format!(
-            "letters that were replayed before and came again for the same reason: {}; they stay, \
-             pass --reason to replay them",
-            outcome.repeated
-        ));
+    if outcome.replayed > 0 && !outcome.dry_run {
+        exit::print_status(
+            "each letter was sent at least once; a second copy is a duplicate, which changes nothing",
+        );
     }
     if outcome.control_records() > 0 {
         exit::print_status(&format!(
@@ -243,7 +241,8 @@ async fn run_purge(
             return Err(NoResult("nothing was deleted: the answer was no".into()).into());
         }
     }
-    let outcome = purge(&letters, &filter).await?;
+    let notify: Notify = Arc::new(exit::print_status);
+    let outcome = purge(&letters, &filter, &notify).await?;
     if let Some(error) = &outcome.space_not_freed {
         exit::print_status(&format!(
             "the letters are deleted, but their disk space is not freed yet: {error}"

@@ -46,6 +46,15 @@ impl LetterId {
             Self::Position { .. } => None,
         }
     }
+
+    /// The position in the dead letter topic; `None` for a letter of a table.
+    #[must_use]
+    pub fn position(self) -> Option<(i32, Offset)> {
+        match self {
+            Self::Number(_) => None,
+            Self::Position { partition, offset } => Some((partition, offset)),
+        }
+    }
 }
 
 impl fmt::Display for LetterId {
@@ -216,28 +225,22 @@ impl Letters {
         &self.access.store
     }
 
-    /// Reads the letters that a filter selects.
+    /// Reads the letters that a filter selects, without those that are added meanwhile.
     ///
     /// # Errors
     /// No broker responds, or the client failed.
     pub fn read<'a>(&'a self, filter: &'a LetterFilter) -> anyhow::Result<LetterReader<'a>> {
         match &self.location {
             LetterStore::Table { store, .. } => {
-                let cursor = Cursor::Table { store, after: 0, page: Vec::new() };
+                let upto = store.last_dead_letter()?;
+                let cursor = Cursor::Table { store, after: 0, upto, page: Vec::new() };
                 Ok(LetterReader { letters: self, filter, cursor })
             }
-            LetterStore::Topic(topic) => self.read_topic(topic, filter),
+            LetterStore::Topic(topic) => {
+                let cursor = Cursor::Topic { fates: topic.fates()?, scan: Box::new(topic.scan()?) };
+                Ok(LetterReader { letters: self, filter, cursor })
+            }
         }
-    }
-
-    /// Reads the letters that `topic` had when it was opened.
-    pub(super) fn read_topic<'a>(
-        &'a self,
-        topic: &LetterTopic,
-        filter: &'a LetterFilter,
-    ) -> anyhow::Result<LetterReader<'a>> {
-        let cursor = Cursor::Topic { fates: topic.fates()?, scan: Box::new(topic.scan()?) };
-        Ok(LetterReader { letters: self, filter, cursor })
     }
 
     /// Counts the letters that a filter selects; reads them all.
@@ -301,6 +304,8 @@ enum Cursor<'a> {
     Table {
         store: &'a EmbeddedStore,
         after: i64,
+        /// Number of the last letter to read.
+        upto: i64,
         /// Letters read ahead, the next one last.
         page: Vec<KeptDeadLetter>,
     },
@@ -318,12 +323,14 @@ impl LetterReader<'_> {
     pub fn next_letter(&mut self) -> anyhow::Result<Option<StoredLetter>> {
         loop {
             let stored = match &mut self.cursor {
-                Cursor::Table { store, after, page } => {
+                Cursor::Table { store, after, upto, page } => {
                     if page.is_empty() {
                         *page = next_page(store, self.filter, *after)?;
                         page.reverse();
                     }
-                    let Some(row) = page.pop() else { return Ok(None) };
+                    let Some(row) = page.pop().filter(|row| row.id <= *upto) else {
+                        return Ok(None);
+                    };
                     *after = row.id;
                     StoredLetter::from(row)
                 }

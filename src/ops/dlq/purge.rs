@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::init_transactions;
-use super::letters::{LetterFilter, LetterStore, Letters};
+use super::letters::{LetterFilter, LetterId, LetterStore, Letters};
+use super::remover::LetterRemover;
 use crate::kafka::KafkaError;
 use crate::kafka::dead_letters::{DlqRecordKind, Fate, LetterTopic};
 use crate::kafka::topic::Topics;
-use crate::store::{EmbeddedStore, LetterUpdates};
+use crate::ops::Notify;
 
-/// Maximum number of letters deleted in one transaction.
+/// Maximum number of letters deleted at a time.
 const MAX_BATCH: usize = 5000;
 
 /// What [`purge`] did. Scripts parse it: names are fixed.
@@ -25,29 +25,27 @@ pub struct PurgeOutcome {
     pub space_not_freed: Option<KafkaError>,
 }
 
-/// Deletes the letters that a filter selects.
+/// Deletes the letters that a filter selects. `notify` receives what a producer waits for.
 ///
 /// # Errors
-/// The store cannot be written, no broker responds, or another command changes the letters of the
-/// topic. What was deleted before stays deleted.
-pub async fn purge(letters: &Letters, filter: &LetterFilter) -> anyhow::Result<PurgeOutcome> {
+/// The store cannot be written, or no broker responds. What was deleted before stays deleted.
+pub async fn purge(
+    letters: &Letters,
+    filter: &LetterFilter,
+    notify: &Notify,
+) -> anyhow::Result<PurgeOutcome> {
+    let remover = LetterRemover::open(letters, notify)?;
     match &letters.location {
-        LetterStore::Table { path, .. } => {
-            let open = if letters.epochs.is_empty() {
-                EmbeddedStore::open_writer
-            } else {
-                EmbeddedStore::open_for_topic
-            };
-            let store = open(path, &letters.rules, letters.access.options.keep_changes)?;
-            let purged = purge_table(&store, letters, filter)?;
+        LetterStore::Table { .. } => {
+            let purged = purge_table(&remover, letters, filter).await?;
             Ok(PurgeOutcome { purged, space_not_freed: None })
         }
-        LetterStore::Topic(topic) => purge_topic(topic, letters, filter).await,
+        LetterStore::Topic(topic) => purge_topic(topic, &remover, letters, filter).await,
     }
 }
 
-fn purge_table(
-    store: &EmbeddedStore,
+async fn purge_table(
+    remover: &LetterRemover<'_>,
     letters: &Letters,
     filter: &LetterFilter,
 ) -> anyhow::Result<u64> {
@@ -55,8 +53,8 @@ fn purge_table(
     loop {
         let mut ids = Vec::new();
         while ids.len() < MAX_BATCH {
-            match reader.next_letter()?.and_then(|stored| stored.id.number()) {
-                Some(id) => ids.push(id),
+            match reader.next_letter()? {
+                Some(stored) => ids.push(stored.id),
                 None => break,
             }
         }
@@ -64,21 +62,18 @@ fn purge_table(
             return Ok(purged);
         }
         purged += ids.len() as u64;
-        store.settle(&LetterUpdates { gone: ids, changed: vec![] })?;
+        remover.remove(&ids, Fate::Purged).await?;
     }
 }
 
 async fn purge_topic(
     topic: &LetterTopic,
+    remover: &LetterRemover<'_>,
     letters: &Letters,
     filter: &LetterFilter,
 ) -> anyhow::Result<PurgeOutcome> {
-    let brokers = &letters.access.brokers;
-    let mut transactions = init_transactions(brokers, topic.input())?;
-    // Opened after an earlier command was fenced: none of its records can arrive any more.
-    let topic = LetterTopic::open(brokers, topic.input())?;
     let (fates, mut scan) = (topic.fates()?, topic.scan()?);
-    let (mut records, mut purged) = (Vec::new(), 0);
+    let (mut ids, mut purged) = (Vec::new(), 0);
     // The first record of each partition that is not deleted.
     let mut first_remaining: BTreeMap<i32, i64> = BTreeMap::new();
     while let Some(record) = scan.next_found()? {
@@ -93,15 +88,16 @@ async fn purge_topic(
             first_remaining.entry(partition).or_insert(offset.get());
             continue;
         }
-        records.push(topic.fate(partition, offset, Fate::Purged));
-        if records.len() == MAX_BATCH {
-            transactions.send(&std::mem::take(&mut records))?;
+        ids.push(LetterId::Position { partition, offset });
+        if ids.len() == MAX_BATCH {
+            remover.remove(&std::mem::take(&mut ids), Fate::Purged).await?;
         }
         purged += 1;
     }
-    transactions.send(&records)?;
+    remover.remove(&ids, Fate::Purged).await?;
     let mut delete_before = topic.ends();
     delete_before.extend(first_remaining);
-    let deleted = Topics::new(brokers)?.delete_before(topic.name(), &delete_before).await;
+    let topics = Topics::new(&letters.access.brokers)?;
+    let deleted = topics.delete_before(topic.name(), &delete_before).await;
     Ok(PurgeOutcome { purged, space_not_freed: deleted.err() })
 }

@@ -14,11 +14,8 @@ use crate::kafka::record::{Record, RecordReader};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
-use crate::pipeline::processor::{says_of_array, wrong_clock};
 use crate::pipeline::schemas::KnownSchemas;
-use crate::source::{
-    Batch, Decoder, DecoderError, Entry, NoSample, RecordContext, SampleError, ZONE_TABLES,
-};
+use crate::source::{Batch, Decoder, DecoderError, Entry, NoSample, RecordContext, ZONE_TABLES};
 use crate::store::DeadLetter;
 use crate::timeline::ClockGuard;
 
@@ -75,15 +72,8 @@ pub enum Redecoded {
         /// Value of the record.
         value: Vec<u8>,
     },
-    /// It still fails, for the same reason.
-    Unchanged,
-    /// It still fails, for another reason or with another message.
-    Changed {
-        /// The new reason.
-        reason: DeadReason,
-        /// What failed, with the value.
-        message: String,
-    },
+    /// It still fails, for this reason.
+    Failing(DeadReason),
     /// It cannot be replayed.
     Never(Unrecoverable),
 }
@@ -218,19 +208,19 @@ impl Redecoder {
         }
         // An array is invalid inside an array, whatever the rules.
         if letter.element.is_some() && letter.value.trim_ascii_start().first() == Some(&b'[') {
-            return Redecoded::Unchanged;
+            return Redecoded::Failing(letter.reason);
         }
-        let error = match self.decode_by_rules(letter) {
+        let reason = match self.decode_by_rules(letter) {
             Ok(usable) => return usable,
-            Err(error) => error,
+            Err(reason) => reason,
         };
         match self.decode_by_overrides(letter) {
             Some(Ok(usable)) => usable,
-            // The error of the attempt that got further is reported.
-            Some(Err(other)) if other.reason.stage() > error.reason.stage() => {
-                self.classify_failure(letter, *other)
-            }
-            _ => self.classify_failure(letter, *error),
+            // The truncated input explains any other reason.
+            _ if letter.reason == DeadReason::TruncatedInput => Redecoded::Failing(letter.reason),
+            // The reason of the attempt that got further is reported.
+            Some(Err(other)) if other.stage() > reason.stage() => Redecoded::Failing(other),
+            _ => Redecoded::Failing(reason),
         }
     }
 
@@ -245,7 +235,7 @@ impl Redecoder {
         self.log == LogKind::Files && !is_object && !is_of_any_format
     }
 
-    fn decode_by_rules(&mut self, letter: &DeadLetter) -> Result<Redecoded, Box<SampleError>> {
+    fn decode_by_rules(&mut self, letter: &DeadLetter) -> Result<Redecoded, DeadReason> {
         let decoded = self.decode(letter, false);
         let checks = decoded.batch.entries.iter().map(|entry| self.check_entry(letter, entry));
         let checks: Vec<_> = checks.collect();
@@ -258,8 +248,8 @@ impl Redecoder {
         };
         // Bad elements among usable ones become letters of their own when the record is read.
         match checks.into_iter().find_map(Result::err) {
-            Some(error) if !is_usable => Err(error),
-            None if !is_usable => Err(same_error(letter)),
+            Some(reason) if !is_usable => Err(reason),
+            None if !is_usable => Err(letter.reason),
             _ => Ok(Redecoded::Usable { key: decoded.key, value: letter.value.clone() }),
         }
     }
@@ -268,7 +258,7 @@ impl Redecoder {
     fn decode_by_overrides(
         &mut self,
         letter: &DeadLetter,
-    ) -> Option<Result<Redecoded, Box<SampleError>>> {
+    ) -> Option<Result<Redecoded, DeadReason>> {
         self.by_overrides.as_ref()?;
         let decoded = self.decode(letter, true);
         Some(self.reencode(letter, decoded))
@@ -278,24 +268,19 @@ impl Redecoder {
         &self,
         letter: &DeadLetter,
         decoded: DecodedLetter,
-    ) -> Result<Redecoded, Box<SampleError>> {
+    ) -> Result<Redecoded, DeadReason> {
         let mut records = Vec::with_capacity(decoded.batch.entries.len());
         let context = RecordContext { key: decoded.key.as_deref(), ..letter_context(letter) };
         for entry in &decoded.batch.entries {
             self.check_entry(letter, entry)?;
             let Ok(sample) = &entry.content else { continue };
             let sample = (sample, decoded.batch.text.as_str());
-            let record = self.encoder.restate(sample, &context).map_err(|problem| {
-                let message = format!(
-                    "it decodes with the overrides, but the store's rules cannot express it: \
-                     {problem}"
-                );
-                Box::new(SampleError::new(letter.reason, message))
-            })?;
+            // The store's rules may not be able to express it.
+            let record = self.encoder.restate(sample, &context).map_err(|_| letter.reason)?;
             records.push(record);
         }
         let value = match &decoded.batch.entries[..] {
-            _ if records.is_empty() => return Err(same_error(letter)),
+            _ if records.is_empty() => return Err(letter.reason),
             [entry] if entry.element.is_none() => records.concat(),
             _ => format!("[{}]", records.join(",")),
         };
@@ -338,30 +323,15 @@ impl Redecoder {
         DecodedLetter { batch, key: key.map(<[u8]>::to_vec) }
     }
 
-    fn check_entry(&self, letter: &DeadLetter, entry: &Entry) -> Result<(), Box<SampleError>> {
+    fn check_entry(&self, letter: &DeadLetter, entry: &Entry) -> Result<(), DeadReason> {
         let decoded = match &entry.content {
             Ok(decoded) => decoded,
-            Err(NoSample::Dead(error)) => return Err(error.clone()),
+            Err(NoSample::Dead(error)) => return Err(error.reason),
             // It is counted when the record is read again.
             Err(NoSample::Skipped(_) | NoSample::Dropped(..)) => return Ok(()),
         };
-        let (time_ms, log_time_ms) = (decoded.sample.time_ms, self.log_time_ms(letter));
-        self.guard.judge(time_ms, log_time_ms).map_err(|violation| {
-            Box::new(wrong_clock(&self.guard, violation, time_ms, log_time_ms))
-        })
-    }
-
-    fn classify_failure(&self, letter: &DeadLetter, error: SampleError) -> Redecoded {
-        let is_same = error.reason == letter.reason
-            // With a new clock only the reason counts: the message names the time.
-            && (error.message == letter.message
-                || says_of_array(&letter.message, &error.message)
-                || self.now_ms.is_some());
-        // The truncated input explains any other error.
-        if is_same || letter.reason == DeadReason::TruncatedInput {
-            return Redecoded::Unchanged;
-        }
-        Redecoded::Changed { reason: error.reason, message: error.message }
+        let checked = self.guard.judge(decoded.sample.time_ms, self.log_time_ms(letter));
+        checked.map_err(DeadReason::from)
     }
 }
 
@@ -372,10 +342,6 @@ fn only_device(batch: &Batch) -> Option<DeviceId> {
     let first = devices.next()?;
     let is_only = devices.all(|other| other == first);
     is_only.then(|| DeviceId::new(first).ok())?
-}
-
-fn same_error(letter: &DeadLetter) -> Box<SampleError> {
-    Box::new(SampleError::new(letter.reason, letter.message.clone()))
 }
 
 #[cfg(test)]

@@ -1,17 +1,42 @@
 //! Replays dead letters: those that can be used now go to the end of the log.
+//!
+//! Each is sent at least once: it is removed from its store after the log has its record. A second
+//! copy of a sample is a duplicate, which changes nothing.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::batch::{RedecodedBatch, RepeatGuard, next_batch};
-use super::letters::{LetterFilter, LetterStore, Letters};
+use super::letters::{LetterFilter, LetterReader, LetterStore, Letters, StoredLetter};
 use super::redecode::{DecodeOverrides, LogKind, Redecoded, Redecoder, Unrecoverable};
 use super::to_files::replay_to_files;
 use super::to_topic::TopicSender;
 use crate::ops::Notify;
 use crate::pipeline::processor::SampleCounts;
-use crate::store::EmbeddedStore;
+
+/// Maximum number of letters in a batch.
+const MAX_LETTERS: usize = 500;
+
+/// No letter is added to a batch with at least this size of values, bytes.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Letters, each with the result of redecoding.
+pub(super) type RedecodedBatch = Vec<(StoredLetter, Redecoded)>;
+
+/// Reads and redecodes the next letters; empty at the end.
+pub(super) fn next_batch(
+    reader: &mut LetterReader<'_>,
+    redecoder: &mut Redecoder,
+) -> anyhow::Result<RedecodedBatch> {
+    let (mut batch, mut bytes) = (RedecodedBatch::new(), 0);
+    while batch.len() < MAX_LETTERS && bytes < MAX_BYTES {
+        let Some(stored) = reader.next_letter()? else { break };
+        bytes += stored.letter.value.len();
+        let redecoded = redecoder.redecode(&stored.letter);
+        batch.push((stored, redecoded));
+    }
+    Ok(batch)
+}
 
 /// Which letters to replay, and how.
 pub struct ReplayRequest {
@@ -24,7 +49,8 @@ pub struct ReplayRequest {
     pub now_ms: Option<i64>,
     /// Only count; write nothing.
     pub dry_run: bool,
-    /// Receives a line for each letter that is too large for the log.
+    /// Receives a line for each letter that is too large for the log, and what a producer waits
+    /// for.
     pub notify: Notify,
 }
 
@@ -35,16 +61,10 @@ pub struct ReplayOutcome {
     pub dry_run: bool,
     /// Letters that went to the log.
     pub replayed: u64,
-    /// Letters that still fail, by reason.
+    /// Letters that still fail, by the reason for which they do now.
     pub still_failing: BTreeMap<&'static str, u64>,
-    /// Still failing letters whose reason or message changed.
-    pub new_reason: u64,
     /// Letters that cannot be replayed, by cause.
     pub never: BTreeMap<&'static str, u64>,
-    /// Letters among the failing ones that were replayed before and failed again for the same
-    /// reason.
-    #[serde(skip)]
-    pub repeated: u64,
 }
 
 impl ReplayOutcome {
@@ -55,21 +75,15 @@ impl ReplayOutcome {
     }
 
     pub(super) fn add_batch(&mut self, batch: &RedecodedBatch) {
-        for (stored, redecoded) in batch {
+        for (_, redecoded) in batch {
             match redecoded {
                 Redecoded::Usable { .. } => self.replayed += 1,
-                Redecoded::Unchanged => self.add_failing(stored.letter.reason.name()),
-                Redecoded::Changed { reason, .. } => {
-                    self.add_failing(reason.name());
-                    self.new_reason += 1;
+                Redecoded::Failing(reason) => {
+                    *self.still_failing.entry(reason.name()).or_default() += 1;
                 }
                 Redecoded::Never(cause) => *self.never.entry(cause.name()).or_default() += 1,
             }
         }
-    }
-
-    fn add_failing(&mut self, reason: &'static str) {
-        *self.still_failing.entry(reason).or_default() += 1;
     }
 
     /// Moves the letters that the trips rejected from the replayed ones to the failing ones.
@@ -82,12 +96,11 @@ impl ReplayOutcome {
     }
 }
 
-/// Replays dead letters, each once, even if it is killed and run again.
+/// Replays dead letters, each at least once, even if it is killed and run again.
 ///
 /// # Errors
-/// The overrides are invalid. The store cannot be written, no broker responds, the topic does not
-/// match its newest epoch, or another command changes the letters of the topic. What was replayed
-/// before stays replayed.
+/// The overrides are invalid. The store cannot be written, no broker responds, or the topic does
+/// not match its newest epoch. What was replayed before stays replayed.
 pub async fn replay(letters: &Letters, request: &ReplayRequest) -> anyhow::Result<ReplayOutcome> {
     let filter = &request.filter;
     let log = if letters.epochs.is_empty() { LogKind::Files } else { LogKind::Topic };
@@ -97,19 +110,12 @@ pub async fn replay(letters: &Letters, request: &ReplayRequest) -> anyhow::Resul
         return dry_run(letters, filter, &mut redecoder);
     }
     match (&letters.location, letters.epochs.last()) {
-        (LetterStore::Topic(topic), Some(epoch)) => {
+        (_, Some(epoch)) => {
             let sender = TopicSender::new(letters, epoch, redecoder, &request.notify).await?;
-            sender.replay_topic(topic, filter).await
-        }
-        (LetterStore::Table { path, .. }, Some(epoch)) => {
-            let store = EmbeddedStore::open_for_topic(path, &letters.rules, 0)?;
-            let sender = TopicSender::new(letters, epoch, redecoder, &request.notify).await?;
-            sender.replay_table(&store, &epoch.topic, filter).await
+            sender.replay(filter).await
         }
         (LetterStore::Table { path, .. }, None) => {
-            let keep_changes = letters.access.options.keep_changes;
-            let store = EmbeddedStore::open_writer(path, &letters.rules, keep_changes)?;
-            replay_to_files(store, letters, filter, &mut redecoder).await
+            replay_to_files(path, letters, filter, &mut redecoder).await
         }
         (LetterStore::Topic(_), None) => unreachable!("a topic is found by its epoch"),
     }
@@ -121,10 +127,12 @@ fn dry_run(
     redecoder: &mut Redecoder,
 ) -> anyhow::Result<ReplayOutcome> {
     let mut outcome = ReplayOutcome { dry_run: true, ..ReplayOutcome::default() };
-    let (mut reader, mut repeats) = (letters.read(filter)?, RepeatGuard::new(filter));
-    while let Some(batch) = next_batch(&mut reader, redecoder, &mut repeats)? {
+    let mut reader = letters.read(filter)?;
+    loop {
+        let batch = next_batch(&mut reader, redecoder)?;
+        if batch.is_empty() {
+            return Ok(outcome);
+        }
         outcome.add_batch(&batch);
     }
-    outcome.repeated = repeats.count;
-    Ok(outcome)
 }

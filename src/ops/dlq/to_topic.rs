@@ -1,20 +1,22 @@
 //! Replays dead letters to the topic that is the log.
 
-use super::batch::{RedecodedBatch, RepeatGuard, changed_letters, next_batch};
-use super::init_transactions;
-use super::letters::{LetterFilter, LetterId, Letters, StoredLetter};
+use std::sync::Arc;
+
+use rdkafka::types::RDKafkaErrorCode;
+
+use super::letters::{LetterFilter, Letters, StoredLetter};
 use super::redecode::{Redecoded, Redecoder, Unrecoverable};
-use super::replay::ReplayOutcome;
+use super::remover::LetterRemover;
+use super::replay::{RedecodedBatch, ReplayOutcome, next_batch};
 use crate::kafka::KafkaError;
-use crate::kafka::dead_letters::{Fate, LetterTopic, replay_record};
+use crate::kafka::dead_letters::{Fate, replay_record};
+use crate::kafka::producer::Producer;
 use crate::kafka::topic::Topics;
-use crate::kafka::transactions::{TransactionRecord, Transactions};
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::reason::DeadReason;
-use crate::model::scalar::LogTime;
 use crate::ops::device_partition::PartitionFinder;
 use crate::ops::{Notify, PreconditionFailed};
-use crate::store::{AnyStore, DeadLetter, EmbeddedStore, LetterUpdates, StoreError};
+use crate::store::{AnyStore, DeadLetter, StoreError};
 
 /// Chooses the partition of a replayed record.
 struct TargetPartitions {
@@ -58,15 +60,15 @@ impl TargetPartitions {
     }
 }
 
-/// The records of one letter, which are sent in one transaction, and its index in the batch.
-type LetterRecords = (usize, Vec<TransactionRecord>);
-
 /// Sends letters to a topic.
 pub(super) struct TopicSender<'a> {
     letters: &'a Letters,
+    /// The log.
+    topic: &'a str,
     partitions: TargetPartitions,
     redecoder: Redecoder,
-    outcome: ReplayOutcome,
+    producer: Producer,
+    remover: LetterRemover<'a>,
     notify: &'a Notify,
 }
 
@@ -75,146 +77,70 @@ impl<'a> TopicSender<'a> {
     /// changed.
     pub async fn new(
         letters: &'a Letters,
-        newest: &Epoch,
+        newest: &'a Epoch,
         redecoder: Redecoder,
         notify: &'a Notify,
     ) -> anyhow::Result<Self> {
         let partitions = TargetPartitions::open(letters, newest).await?;
-        Ok(Self { letters, partitions, redecoder, outcome: ReplayOutcome::default(), notify })
+        let producer = Producer::new(&letters.access.brokers, Arc::clone(notify))?;
+        let remover = LetterRemover::open(letters, notify)?;
+        let topic = &newest.topic;
+        Ok(Self { letters, topic, partitions, redecoder, producer, remover, notify })
     }
 
-    /// Replays letters of the dead letter topic: a record and the fate of its letter are sent in
-    /// one transaction.
-    pub async fn replay_topic(
-        mut self,
-        topic: &LetterTopic,
-        filter: &LetterFilter,
-    ) -> anyhow::Result<ReplayOutcome> {
-        let brokers = &self.letters.access.brokers;
-        let mut transactions = init_transactions(brokers, topic.input())?;
-        // Opened after an earlier command was fenced: none of its records can arrive any more.
-        let topic = LetterTopic::open(brokers, topic.input())?;
-        let mut reader = self.letters.read_topic(&topic, filter)?;
-        let mut repeats = RepeatGuard::new(filter);
-        while let Some(mut batch) = next_batch(&mut reader, &mut self.redecoder, &mut repeats)? {
-            let mut groups = Vec::new();
-            for (nth, (stored, redecoded)) in batch.iter().enumerate() {
-                if let Some(records) = self.topic_records(&topic, stored, redecoded).await? {
-                    groups.push((nth, records));
-                }
+    /// Replays letters: each is removed once the topic has acknowledged its record. After a kill in
+    /// between it is sent a second time.
+    pub async fn replay(mut self, filter: &LetterFilter) -> anyhow::Result<ReplayOutcome> {
+        let (mut outcome, mut reader) = (ReplayOutcome::default(), self.letters.read(filter)?);
+        loop {
+            let mut batch = next_batch(&mut reader, &mut self.redecoder)?;
+            if batch.is_empty() {
+                return Ok(outcome);
             }
-            self.send(&mut transactions, &groups, &mut batch)?;
-            self.outcome.add_batch(&batch);
-        }
-        self.outcome.repeated = repeats.count;
-        Ok(self.outcome)
-    }
-
-    /// The records that resolve a letter of the dead letter topic; `None` if it does not change.
-    async fn topic_records(
-        &mut self,
-        topic: &LetterTopic,
-        StoredLetter { id, letter }: &StoredLetter,
-        redecoded: &Redecoded,
-    ) -> Result<Option<Vec<TransactionRecord>>, StoreError> {
-        let LetterId::Position { partition, offset } = *id else { return Ok(None) };
-        let (record, fate) = match redecoded {
-            Redecoded::Usable { key, value } => {
-                let record = self.log_record(topic.input(), letter, key.as_deref(), value).await?;
-                (record, Fate::Replayed)
-            }
-            Redecoded::Changed { reason, message } => {
-                let (reason, message) = (*reason, message.clone());
-                let changed = DeadLetter { reason, message, ..letter.clone() };
-                (topic.instead(partition, &changed), Fate::Replaced)
-            }
-            Redecoded::Unchanged | Redecoded::Never(_) => return Ok(None),
-        };
-        Ok(Some(vec![record, topic.fate(partition, offset, fate)]))
-    }
-
-    /// Replays letters of the table of `store`, whose log is the topic `input`: they leave the
-    /// table once the topic has them. After a kill in between they are sent a second time, as
-    /// duplicates, which change nothing.
-    pub async fn replay_table(
-        mut self,
-        store: &EmbeddedStore,
-        input: &str,
-        filter: &LetterFilter,
-    ) -> anyhow::Result<ReplayOutcome> {
-        let mut transactions = init_transactions(&self.letters.access.brokers, input)?;
-        let (mut reader, mut repeats) = (self.letters.read(filter)?, RepeatGuard::new(filter));
-        while let Some(mut batch) = next_batch(&mut reader, &mut self.redecoder, &mut repeats)? {
-            let mut groups = Vec::new();
-            for (nth, (stored, redecoded)) in batch.iter().enumerate() {
-                if let Redecoded::Usable { key, value } = redecoded {
-                    let letter = &stored.letter;
-                    let record = self.log_record(input, letter, key.as_deref(), value).await?;
-                    groups.push((nth, vec![record]));
-                }
-            }
-            self.send(&mut transactions, &groups, &mut batch)?;
-            let is_sent = |redecoded: &Redecoded| matches!(redecoded, Redecoded::Usable { .. });
-            let sent = batch.iter().filter(|(_, redecoded)| is_sent(redecoded));
-            let gone = sent.filter_map(|(stored, _)| stored.id.number()).collect();
-            store.settle(&LetterUpdates { gone, changed: changed_letters(&batch) })?;
-            self.outcome.add_batch(&batch);
-        }
-        self.outcome.repeated = repeats.count;
-        Ok(self.outcome)
-    }
-
-    /// The record of the log `input` that a letter becomes.
-    async fn log_record(
-        &mut self,
-        input: &str,
-        letter: &DeadLetter,
-        key: Option<&[u8]>,
-        value: &[u8],
-    ) -> Result<TransactionRecord, StoreError> {
-        let content = (key.map(<[u8]>::to_vec), value.to_vec());
-        let time_ms = self.redecoder.log_time_ms(letter);
-        let partition = self.partitions.partition_of(letter, &mut self.redecoder).await?;
-        Ok(replay_record(input, letter, content, LogTime(time_ms.ms()), partition))
-    }
-
-    /// Sends the records of letters. Skips letters that are too large for the log; they stay dead
-    /// letters.
-    fn send(
-        &self,
-        transactions: &mut Transactions,
-        groups: &[LetterRecords],
-        batch: &mut RedecodedBatch,
-    ) -> anyhow::Result<()> {
-        let records: Vec<_> = groups.iter().flat_map(|(_, records)| records).cloned().collect();
-        match (transactions.send(&records), groups) {
-            (Ok(()), _) => Ok(()),
-            (Err(error @ KafkaError::TooLarge { .. }), [(nth, _)]) => {
-                let (stored, redecoded) = &mut batch[*nth];
-                (self.notify)(&format!("letter {} stays: {error}", stored.id));
-                *redecoded = Redecoded::Never(Unrecoverable::TooLarge);
-                Ok(())
-            }
-            // At least one letter is too large. Nothing was sent.
-            (Err(KafkaError::TooLarge { .. }), _) => {
-                let (first, rest) = groups.split_at(groups.len() / 2);
-                self.send(transactions, first, batch)?;
-                self.send(transactions, rest, batch)
-            }
-            (Err(error), _) => Err(self.interrupted(error)),
+            let sent = self.send(&mut batch).await;
+            sent.map_err(|error| interrupted(error, outcome.replayed))?;
+            outcome.add_batch(&batch);
         }
     }
 
-    /// Adds the number of replayed letters to an error of unreachable brokers.
-    fn interrupted(&self, error: KafkaError) -> anyhow::Error {
-        let is_unreachable = matches!(error, KafkaError::Unreachable { .. });
-        let error = anyhow::Error::from(error);
-        if !is_unreachable {
-            return error;
+    /// Sends the usable letters of a batch, then removes them. Those that are too large for the log
+    /// stay.
+    async fn send(&mut self, batch: &mut RedecodedBatch) -> anyhow::Result<()> {
+        let (mut indices, mut records) = (Vec::new(), Vec::new());
+        for (index, (StoredLetter { letter, .. }, redecoded)) in batch.iter().enumerate() {
+            let Redecoded::Usable { key, value } = redecoded else { continue };
+            let log_time_ms = self.redecoder.log_time_ms(letter);
+            let content = (key.clone(), value.clone());
+            let record = replay_record(self.topic, letter, content, log_time_ms);
+            records
+                .push((record, self.partitions.partition_of(letter, &mut self.redecoder).await?));
+            indices.push(index);
         }
-        let replayed = self.outcome.replayed;
-        error.context(format!(
-            "stopped early; letters replayed before: {replayed}; the others stay, rerun to continue"
-        ))
+        let records: Vec<_> = records.iter().map(|(record, to)| (record, *to)).collect();
+        let too_large = self.producer.send_fitting_to_partition(self.topic, &records).await;
+        for nth in too_large.map_err(self.producer.failed("sending dead letters"))? {
+            let (stored, redecoded) = &mut batch[indices[nth]];
+            let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
+            let error = KafkaError::TooLarge { problem };
+            (self.notify)(&format!("letter {} stays: {error}", stored.id));
+            *redecoded = Redecoded::Never(Unrecoverable::TooLarge);
+        }
+        let is_sent = |redecoded: &Redecoded| matches!(redecoded, Redecoded::Usable { .. });
+        let sent = batch.iter().filter(|(_, redecoded)| is_sent(redecoded));
+        let sent: Vec<_> = sent.map(|(stored, _)| stored.id).collect();
+        self.remover.remove(&sent, Fate::Replayed).await
     }
+}
+
+/// Adds the number of replayed letters to an error of unreachable brokers.
+fn interrupted(error: anyhow::Error, replayed: u64) -> anyhow::Error {
+    let is_unreachable =
+        matches!(error.downcast_ref::<KafkaError>(), Some(KafkaError::Unreachable { .. }));
+    if !is_unreachable {
+        return error;
+    }
+    error.context(format!(
+        "stopped early; letters replayed before: {replayed}; the others stay, rerun to continue; \
+         some of them may be sent a second time, as duplicates"
+    ))
 }

@@ -27,13 +27,6 @@ fn array_message(bad: u64, elements: u64, element: u32, first: &str) -> String {
     format!("{bad} of {elements} elements cannot be used; element {element}: {first}")
 }
 
-/// Whether a message is that of an array whose first bad element has the message `first`.
-#[must_use]
-pub fn says_of_array(message: &str, first: &str) -> bool {
-    let rest = message.strip_suffix(first).and_then(|rest| rest.strip_suffix(": "));
-    rest.is_some_and(|rest| rest.contains(" elements cannot be used; element "))
-}
-
 /// The bad elements of an array.
 #[derive(Default)]
 pub(super) struct RefusedElements {

@@ -56,7 +56,6 @@ use tokio::time::timeout_at;
 
 pub use classify::wrong_clock;
 pub use config::ProcessorConfig;
-pub use letters::says_of_array;
 pub use limited::LimitedTrips;
 pub use memory_budget::Budget;
 pub use questions::Question;

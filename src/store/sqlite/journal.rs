@@ -222,11 +222,11 @@ impl Journal for SqliteStore {
             return Ok(());
         }
         let connection = self.connection();
-        self.or_rollback(&connection, self.put(&connection, ahead, &ahead.dead_letters))
+        self.or_rollback(&connection, self.put(&connection, ahead))
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.commit_with(flush, &flush.dead_letters, |connection| {
+        self.commit_with(flush, |connection| {
             flush.parts.iter().try_for_each(|part| record_part(connection, part))?;
             let position = "UPDATE log SET delivered = ?1";
             connection.prepare_cached(position)?.execute([flush.position.delivered]).map(drop)
@@ -243,16 +243,14 @@ impl Journal for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Commits a flush with these dead letters; `record_position` adds the position to the same
-    /// transaction.
+    /// Commits a flush; `record_position` adds the position to the same transaction.
     pub(super) fn commit_with(
         &self,
         flush: &Flush,
-        letters: &[DeadLetter],
         record_position: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), StoreError> {
         let connection = self.connection();
-        let committed = self.put(&connection, flush, letters).and_then(|()| {
+        let committed = self.put(&connection, flush).and_then(|()| {
             record_position(&connection)?;
             connection.execute_batch("COMMIT")
         });
@@ -281,23 +279,13 @@ impl SqliteStore {
         connection.execute_batch("BEGIN IMMEDIATE")
     }
 
-    /// Stages a part of a flush whose dead letters are in their table already.
-    pub(super) fn stage_without_letters(&self, ahead: &Flush) -> Result<(), StoreError> {
-        let connection = self.connection();
-        self.or_rollback(&connection, self.put(&connection, ahead, &[]))
-    }
-
     /// Writes a flush or a part of one in the transaction of the flush, which it begins if needed.
-    fn put(
-        &self,
-        connection: &Connection,
-        flush: &Flush,
-        letters: &[DeadLetter],
-    ) -> rusqlite::Result<()> {
+    fn put(&self, connection: &Connection, flush: &Flush) -> rusqlite::Result<()> {
         self.begin_transaction(connection)?;
         flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
         hooks::reached(Step::Within);
         if self.keep_letters {
+            let letters = &flush.dead_letters;
             letters.iter().try_for_each(|letter| record_dead_letters(connection, letter))?;
         }
         record_changes(connection, flush, self.keep_changes)

@@ -32,7 +32,6 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
-pub use letters::{LetterUpdates, RetryJournal};
 #[cfg(feature = "internals")]
 pub use open::FORMATS;
 pub use topic::SqlitePartition;

@@ -38,7 +38,7 @@ impl Journal for SqlitePartition {
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.store.commit_with(flush, &flush.dead_letters, |connection| {
+        self.store.commit_with(flush, |connection| {
             // A replay from an older offset does not lower the position.
             let put = "INSERT INTO positions (partition, next_offset) VALUES (?1, ?2)
                  ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)";

@@ -20,7 +20,6 @@ use crate::servers::LIMIT;
 pub enum Request {
     Produce = 0,
     Fetch = 1,
-    EndTransaction = 26,
 }
 
 /// When the proxy falls silent.

@@ -139,6 +139,6 @@ fn an_array_of_very_many_bad_elements_costs_a_few_times_its_size() {
     assert!(heads.values().any(|said| *said == format!("150 of 160 {message}")), "{heads:?}");
     // Its good elements are duplicates then, and its bad ones one dead letter again.
     let replayed = site.run("replay --dry-run").ends(0).json();
-    assert_eq!((&replayed["replayed"], &replayed["new_reason"]), (&json!(1), &json!(0)));
+    assert_eq!(replayed["replayed"], 1);
     assert_eq!(replayed["still_failing"], json!({"bad_json": 2}));
 }

@@ -142,4 +142,6 @@ fn the_end_of_a_transaction_adds_no_lag() {
         (lag(&scrape, "tstar_kafka_consumer_lag", "0")? == 0.0).then_some(())
     });
     drain(running, &words).ends(0);
+    // It is not a record that is still to be read.
+    folder.run(&format!("epoch new {} --store sqlite:t.db", topic.flags())).ends(0);
 }

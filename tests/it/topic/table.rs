@@ -7,9 +7,12 @@ use std::process::Command;
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::group::Group;
+use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::kafka::topic::Topics;
+use tstar::internals::kafka::transactions::{TransactionRecord, Transactions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::time::parse_time;
 
@@ -226,4 +229,26 @@ fn a_table_that_could_not_be_right_is_refused() {
     for topic in [topic, feed, letters, table] {
         topic.remove();
     }
+}
+
+#[test]
+fn of_two_transactional_producers_the_first_is_fenced() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let brokers = Brokers::new(&topic.brokers, BTreeMap::new()).unwrap();
+    let name = format!("tstar-table-{}-0", topic.name);
+    let record = |value: &str| TransactionRecord {
+        topic: topic.name.clone(),
+        partition: Some(2),
+        record: ProducerRecord { value: value.into(), ..ProducerRecord::default() },
+        is_tombstone: false,
+    };
+    let mut first = Transactions::init(&brokers, &name).unwrap();
+    first.send(&[record("a"), record("b")]).unwrap();
+    let mut second = Transactions::init(&brokers, &name).unwrap();
+    let refused = first.send(&[record("c")]).unwrap_err();
+    assert!(matches!(refused, KafkaError::Fenced { .. }), "{refused:?}");
+    second.send(&[record("d")]).unwrap();
+    let kept = topic.records_of(&topic.name);
+    let values: Vec<_> = kept.iter().map(|it| (it.partition, &it.value[..])).collect();
+    assert_eq!(values, [(2, &b"a"[..]), (2, b"b"), (2, b"d")]);
 }

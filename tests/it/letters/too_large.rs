@@ -1,5 +1,4 @@
-//! Dead letters that were replayed before, and dead letters that are too large: they stay, the
-//! others go.
+//! Dead letters that are too large to be replayed: they stay, the others go.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +7,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
 use tstar::internals::kafka::producer::ProducerRecord;
 
-use super::{PARTITIONS, keyed, renamed, sample};
+use super::{PARTITIONS, sample};
 use crate::cli::Folder;
 use crate::faults::until;
 use crate::topic::{Topic, drain, start};
@@ -31,7 +30,7 @@ impl Site {
 
     /// Reads what there is, until the dead letters meet a condition.
     fn read_until(&self, are_right: impl Fn(&[Value]) -> bool) {
-        let flags = "--store sqlite:trips.db --from earliest --max-samples 2";
+        let flags = "--store sqlite:trips.db --from earliest";
         let words = format!("run {} {flags}", self.topic.flags());
         let running = start(&self.folder, &words);
         until("the letters", || are_right(&self.ls()).then_some(()));
@@ -41,47 +40,6 @@ impl Site {
     fn replay(&self, flags: &str) -> crate::cli::Ran {
         self.folder.run(&format!("dlq replay {flags} --brokers {}", self.topic.brokers)).ends(0)
     }
-}
-
-/// The reason of its last replay.
-fn replayed_for(letter: &Value) -> Option<&str> {
-    let headers = letter["headers"].as_array().unwrap();
-    headers.iter().find(|it| it[0] == "tstar-dlq-reason")?[1].as_str()
-}
-
-#[test]
-fn what_came_again_for_the_same_reason_stays_unless_it_is_asked_for() {
-    let Some(site) = Site::new(&[]) else { return };
-    let lines = [1, 5, 3].map(|minute| keyed("truck-1", sample("truck-1", minute)));
-    site.topic.send(&lines);
-    site.topic.send(&[keyed("truck-1", renamed("truck-1", 4))]);
-    site.read_until(|letters| letters.len() == 2);
-    // Each is replayed once per reason: one is full; one is fixed, and then full.
-    let summary = site.replay("--map time=when").json();
-    assert_eq!((&summary["replayed"], &summary["still_failing"]), (&json!(2), &json!({})));
-    let full = |letters: &[Value]| letters.iter().filter(|it| it["reason"] == "trip_full").count();
-    site.read_until(|letters| full(letters) == 2);
-    let mut letters = site.ls();
-    letters.sort_by_key(|it| replayed_for(it).map(str::to_owned));
-    assert_eq!(
-        [0, 1].map(|nth| replayed_for(&letters[nth])),
-        [Some("missing_field"), Some("trip_full")]
-    );
-
-    // The first was not replayed for its current reason yet; the second was.
-    let dry = site.replay("--dry-run").says(&["came again for the same reason: 1"]);
-    assert_eq!(dry.json()["replayed"], 1);
-    let summary = site.replay("").says(&["came again for the same reason: 1; they stay"]).json();
-    assert_eq!(summary["replayed"], 1);
-    assert_eq!(summary["still_failing"], json!({"trip_full": 1}));
-    site.read_until(|letters| full(letters) == 2);
-    for _ in 0..2 {
-        let summary = site.replay("").says(&["came again for the same reason: 2"]).json();
-        assert_eq!(summary["replayed"], 0);
-        assert_eq!(summary["still_failing"], json!({"trip_full": 2}));
-    }
-    let full_again = site.replay("--reason trip_full").json();
-    assert_eq!((&full_again["replayed"], site.ls().len()), (&json!(2), 0));
 }
 
 /// A sample without a key, of `bytes` bytes, which no compression shrinks.
