@@ -55,13 +55,9 @@ impl Context {
         Self { global, env, now_ms: clock_ms(), user: None, warned: Arc::default() }
     }
 
-    /// Prepares what a test asks for: an abort, such as `TSTAR_TEST_ABORT=within:2`, or repairs
-    /// that do not wait, `TSTAR_TEST_REPAIR_AT_ONCE=1`.
+    /// Prepares the abort that a test asks for, such as `TSTAR_TEST_ABORT=within:2`.
     #[cfg(feature = "internals")]
     pub fn prepare_abort(&self) {
-        if self.env.iter().any(|(name, _)| name == "TSTAR_TEST_REPAIR_AT_ONCE") {
-            crate::store::hooks::repair_at_once();
-        }
         if let Some((_, point)) = self.env.iter().find(|(name, _)| name == "TSTAR_TEST_ABORT") {
             crate::store::hooks::abort_at(point);
         }

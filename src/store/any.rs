@@ -8,9 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::forward::{forward_tag_store, forward_trip_store};
-use super::hooks;
 use super::raw::{RawRow, RawRows};
-use super::repairs::{Repair, WAIT};
 use super::schemas::{KeptSchema, SchemaStore};
 use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
@@ -191,26 +189,6 @@ impl AnyStore {
         }
     }
 
-    /// Runs work that may write missing rows. If partition workers of other
-    /// processes may run, notes that first, waits until they know, and notes the end afterwards.
-    ///
-    /// # Errors
-    /// The store cannot be written, or the work fails.
-    pub async fn repair<T, E: From<StoreError>>(
-        &self,
-        work: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
-        let Scylla(store) = &self.0 else { return work.await };
-        let repair = Repair::now();
-        store.begin_repair(repair).await?;
-        if !hooks::repairs_at_once() {
-            tokio::time::sleep(WAIT).await;
-        }
-        let done = work.await;
-        store.end_repair(repair).await?;
-        done
-    }
-
     /// The state of the servers and their tables; `None` for an embedded store.
     ///
     /// # Errors
@@ -260,8 +238,7 @@ macro_rules! either {
 impl TripStore for AnyStore {
     forward_trip_store!(
         either: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
-        begin_forget,
-        claimed, claim, forgotten_devices, repairs,
+        begin_forget, claimed, claim,
     );
 }
 

@@ -124,21 +124,6 @@ macro_rules! forward_trip_store {
             $via!(self, "claim", claim(device_id, epoch, partition))
         }
     };
-    (@forgotten_devices $via:ident) => {
-        async fn forgotten_devices(
-            &self,
-            limit: usize,
-        ) -> Result<Option<Vec<String>>, $crate::store::StoreError> {
-            $via!(self, "forgotten_devices", forgotten_devices(limit))
-        }
-    };
-    (@repairs $via:ident) => {
-        async fn repairs(
-            &self,
-        ) -> Result<Option<$crate::store::repairs::Repairs>, $crate::store::StoreError> {
-            $via!(self, "repairs", repairs())
-        }
-    };
 }
 
 pub(crate) use forward_trip_store;
@@ -203,8 +188,7 @@ macro_rules! shared {
 impl<T: TripStore> TripStore for Arc<T> {
     forward_trip_store!(
         shared: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
-        begin_forget,
-        claimed, claim, forgotten_devices, repairs,
+        begin_forget, claimed, claim,
     );
 }
 

@@ -69,8 +69,7 @@ where
 {
     forward_trip_store!(
         store: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
-        begin_forget,
-        claim, forgotten_devices, repairs,
+        begin_forget, claim,
     );
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {

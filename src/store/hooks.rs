@@ -3,7 +3,7 @@
 #[cfg(feature = "internals")]
 use std::sync::OnceLock;
 #[cfg(feature = "internals")]
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count that only tests read.
 #[derive(Default)]
@@ -25,24 +25,6 @@ impl TestCounter {
     pub fn get(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
-}
-
-/// Whether tests have no partition workers that a repair has to wait for.
-#[cfg(feature = "internals")]
-static HAS_NO_WORKERS: AtomicBool = AtomicBool::new(false);
-
-/// Lets repairs write at once: no partition worker of another process reads the store.
-#[cfg(feature = "internals")]
-pub fn repair_at_once() {
-    HAS_NO_WORKERS.store(true, Ordering::Relaxed);
-}
-
-/// Whether repairs write at once.
-pub(super) fn repairs_at_once() -> bool {
-    #[cfg(feature = "internals")]
-    return HAS_NO_WORKERS.load(Ordering::Relaxed);
-    #[cfg(not(feature = "internals"))]
-    false
 }
 
 /// A point of a flush to a file at which tests abort the process.

@@ -24,7 +24,6 @@ pub mod memory;
 mod overlay;
 pub mod positions;
 pub mod raw;
-pub mod repairs;
 pub mod schemas;
 pub mod scylla;
 mod skip;
@@ -60,7 +59,6 @@ use crate::model::epoch::Epoch;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::source::{Cut, Headers};
-use repairs::Repairs;
 
 /// The devices to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,20 +282,6 @@ pub trait TripStore: Send + Sync {
         epoch: i32,
         partition: i32,
     ) -> impl Future<Output = Result<i32, StoreError>> + Send;
-
-    /// The devices with a forget; `None` if there are more than `limit`.
-    fn forgotten_devices(
-        &self,
-        _limit: usize,
-    ) -> impl Future<Output = Result<Option<Vec<String>>, StoreError>> + Send {
-        async { Ok(None) }
-    }
-
-    /// The repairs that are noted; `None` if the store takes no notes, so that every load has to
-    /// read.
-    fn repairs(&self) -> impl Future<Output = Result<Option<Repairs>, StoreError>> + Send {
-        async { Ok(None) }
-    }
 }
 
 /// Stores the state of reading the log: its position, dead letters and change events.

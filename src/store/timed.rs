@@ -20,8 +20,7 @@ macro_rules! timed {
 impl<S: TripStore> TripStore for Timed<S> {
     forward_trip_store!(
         timed: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
-        begin_forget,
-        claimed, claim, forgotten_devices, repairs,
+        begin_forget, claimed, claim,
     );
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{FILTERS_DROPPED, FOREIGN_ROWS, LOADS_SKIPPED, TRIP_MERGES, TRIPS_CREATED, VAIN_LOADS};
+use super::{FOREIGN_ROWS, TRIP_MERGES, TRIPS_CREATED};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::timeline::Arrival;
 
@@ -126,12 +126,6 @@ sample_counts! {
         /// Loaded rows that were ignored: written by a partition that their device does not
         /// belong to.
         foreign_rows: u64,
-        /// Days of devices that were loaded without a read: the filters lack them.
-        loads_skipped: u64,
-        /// Days of devices that a filter contained, and a read found nothing.
-        vain_loads: u64,
-        /// How often the filters were dropped because rows were repaired.
-        filters_dropped: u64,
         /// Dead letters whose device time would be valid if it were in seconds.
         looks_like_seconds: u64,
         /// Readings of -1, which devices send for an unknown value, by name; their samples count
@@ -192,14 +186,11 @@ impl SampleCounts {
 
     /// The counters that have a metric of their own, without labels.
     #[must_use]
-    pub fn metrics(&self) -> [(&'static str, u64); 6] {
+    pub fn metrics(&self) -> [(&'static str, u64); 3] {
         [
             (TRIPS_CREATED, self.arrivals.number_of(Arrival::New)),
             (TRIP_MERGES, self.arrivals.number_of(Arrival::Merge)),
             (FOREIGN_ROWS, self.foreign_rows),
-            (LOADS_SKIPPED, self.loads_skipped),
-            (VAIN_LOADS, self.vain_loads),
-            (FILTERS_DROPPED, self.filters_dropped),
         ]
     }
 }

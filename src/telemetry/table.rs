@@ -114,12 +114,6 @@ metrics! {
         "Claims looked up for devices whose partition is not computed, by how the claim was found: read, or inserted with a lightweight transaction.";
     FOREIGN_ROWS = "tstar_rows_of_other_partitions_total", Counter in Count by [],
         "Rows that loads ignored because their device belongs to another partition.";
-    LOADS_SKIPPED = "tstar_loads_skipped_total", Counter in Count by [],
-        "Loads of a device and day without a read: neither the index of the day nor the forgets contained the device.";
-    VAIN_LOADS = "tstar_loads_in_vain_total", Counter in Count by [],
-        "Loads of a device and day that found nothing though the filter of the day contained the device.";
-    FILTERS_DROPPED = "tstar_load_filters_dropped_total", Counter in Count by [],
-        "How often the filters that skip loads were dropped because a command repaired rows.";
     LAST_RECORD = "tstar_last_record_processed_timestamp_seconds", Gauge in Seconds by [],
         "Time of the last processed record, seconds since 1970; 0 before the first.";
     STATE_BYTES = "tstar_state_bytes", Gauge in Bytes by [],

@@ -281,7 +281,7 @@ fn a_store_is_made_by_a_command_and_read_by_others() {
     assert!(
         error.contains(
             "no table trips, device_days, days_of_device, epochs, forgets, control_keys, claims, \
-             schemas, repairs"
+             schemas"
         ),
         "{error}"
     );

@@ -10,7 +10,6 @@ use tokio::runtime::Runtime;
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::tag::{Revision, Tag};
 use tstar::internals::store::memory::MemoryStore;
-use tstar::internals::store::repairs::Repairs;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
@@ -232,16 +231,6 @@ impl<C: Cql> TripStore for WithJournal<C> {
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
         self.store.claim(&self.device(device_id), epoch, own).await
-    }
-
-    async fn forgotten_devices(&self, limit: usize) -> Result<Option<Vec<String>>, StoreError> {
-        let found = self.store.forgotten_devices(limit).await?.unwrap_or_default();
-        let own = found.iter().filter_map(|device| device.strip_prefix(&self.prefix));
-        Ok(Some(own.map(str::to_owned).collect()))
-    }
-
-    async fn repairs(&self) -> Result<Option<Repairs>, StoreError> {
-        self.store.repairs().await
     }
 }
 

@@ -1,7 +1,5 @@
 //! Rows read per row found, on each store: a query by prefix, newest first, by day or by UUID costs
-//! no more than its result. New devices are not read at all.
-
-mod new_devices;
+//! no more than its result.
 
 use tstar::internals::identity::{AnyId, TripId, prefix, prefix_range, shard};
 use tstar::internals::model::scalar::{Day, DeviceTime};

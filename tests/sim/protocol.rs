@@ -46,7 +46,7 @@ use crate::counts;
 use crate::nodes::Nodes;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 110] = [
+const OCCURS: [&str; 106] = [
     "answers from memory",
     "answers of a former owner",
     "answers that include what was read",
@@ -75,7 +75,6 @@ const OCCURS: [&str; 110] = [
     "events",
     "evictions during a lookup",
     "feeds that are down",
-    "filters dropped",
     "flushes of a former owner",
     "flushes that pass over a trip",
     "forgets",
@@ -94,10 +93,8 @@ const OCCURS: [&str; 110] = [
     "lists",
     "lists during a change",
     "lists of devices",
-    "loads in vain",
     "loads of forgets that are ahead",
     "loads of rows that are ahead",
-    "loads without a read",
     "lookups",
     "lookups during a change",
     "lookups of UUIDs",
@@ -126,7 +123,6 @@ const OCCURS: [&str; 110] = [
     "records with the key of another device",
     "records without a key",
     "records without a value",
-    "repairs",
     "replays from the first record",
     "requests that no server receives",
     "requests to brokers that fail",

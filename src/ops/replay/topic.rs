@@ -182,7 +182,7 @@ impl TopicReplayJob {
                     let (store, outputs) = (Arc::clone(&write.store), Arc::clone(&outputs));
                     ScyllaStores { owner: move || store.for_worker(), outputs, epoch: None }
                 };
-                write.store.repair(write.run(stores, cancel)).await?
+                write.run(stores, cancel).await?
             }
         };
         check_stopped(&report, cancel, PartialResult::Read)?;

@@ -139,14 +139,11 @@ pub async fn verify_topic(
     }
     let bounds = log.bounds(&replay);
     let mut findings = Findings::new(request, &reference_store, started);
-    let compare = async {
-        tokio::select! {
-            biased;
-            signal = wait_for_signal(&mut cancel) => Err(Stopped { signal, partial }.into()),
-            comparison = findings.compare(&**store, bounds, &log) => comparison,
-        }
+    let comparison = tokio::select! {
+        biased;
+        signal = wait_for_signal(&mut cancel) => return Err(Stopped { signal, partial }.into()),
+        comparison = findings.compare(&**store, bounds, &log) => comparison?,
     };
-    let comparison = if request.repair { store.repair(compare).await? } else { compare.await? };
     findings.into_report(comparison, read.counts.delivered)
 }
 

@@ -20,11 +20,6 @@ pub struct ProcessorConfig {
     pub gather: u32,
     /// Maximum number of devices that are loaded concurrently.
     pub loads: usize,
-    /// Number of loads of a day that find nothing after which its index is read, so that further
-    /// loads need no read; `usize::MAX`: never.
-    pub index_after: usize,
-    /// How old the knowledge may be that no repair runs; less than a repair waits.
-    pub repairs_age: Duration,
 }
 
 impl ProcessorConfig {
@@ -43,8 +38,6 @@ impl Default for ProcessorConfig {
             by_trip: false,
             gather: Self::GATHER,
             loads: 1,
-            index_after: 64,
-            repairs_age: crate::store::repairs::MAX_AGE,
         }
     }
 }

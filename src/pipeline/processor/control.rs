@@ -73,7 +73,6 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let (trips, journal) = (self.trips, self.journal);
         self.while_answering(journal.stage(&before)).await?;
         self.while_answering(journal.announce_erasure(device_id, &forget)).await?;
-        self.known.add_forget(device_id);
         self.while_answering(trips.forget(device_id, &forget)).await?;
         // The store now contains the forget, even of a device that is not in memory.
         self.devices.set_complete(false);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Processor, ProcessorConfig};
 use crate::model::epoch::{Epoch, Log, Versions};
@@ -13,7 +12,6 @@ use crate::model::rules::Rules;
 use crate::model::scalar::{Day, DeviceTime, LogTime, Offset, Version};
 use crate::source::{Array, Batch, DecodedSample, Entry, NoSample, SampleError, span};
 use crate::store::memory::MemoryStore;
-use crate::store::repairs::Repairs;
 use crate::store::{
     DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -40,12 +38,6 @@ pub(super) struct TestStore {
     pub(super) commits: Mutex<Vec<(i64, Vec<i64>)>>,
     /// The devices and days whose rows were read.
     pub(super) reads: Mutex<Vec<(String, Day)>>,
-    /// `None`: the store takes no notes of repairs.
-    pub(super) repairs: Mutex<Option<Repairs>>,
-    /// How often the notes of repairs were read.
-    pub(super) repairs_read: AtomicUsize,
-    /// The devices with a forget, as the filters read them.
-    pub(super) forgotten: Mutex<Vec<String>>,
 }
 
 impl TestStore {
@@ -114,16 +106,6 @@ impl TripStore for TestStore {
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
         self.memory.claim(device_id, epoch, own).await
-    }
-
-    async fn forgotten_devices(&self, limit: usize) -> Result<Option<Vec<String>>, StoreError> {
-        let forgotten = self.forgotten.lock().unwrap().clone();
-        Ok((forgotten.len() <= limit).then_some(forgotten))
-    }
-
-    async fn repairs(&self) -> Result<Option<Repairs>, StoreError> {
-        self.repairs_read.fetch_add(1, Ordering::Relaxed);
-        Ok(*self.repairs.lock().unwrap())
     }
 }
 

@@ -181,7 +181,6 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             rows.changes.push(change(trip, since, rows.trips.len()));
             let row = row_of(name, trip, self.legs, self.log.partition);
             self.limited.observe(&row, &self.limits);
-            self.known.add_rows(name, row.days());
             taken.bytes += row.path.len();
             rows.trips.push(row);
         }

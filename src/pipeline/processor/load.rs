@@ -25,8 +25,6 @@ pub(super) struct ForgetState {
 /// Stored state of a device.
 #[derive(Default)]
 struct LoadedDevice {
-    /// The days that were read; of the others it is known that they have no rows.
-    read: Vec<Day>,
     rows: Vec<TripRow>,
     /// Read after the rows, so that a forget by an instance ahead of this one shows in one of them.
     erased: Option<Forget>,
@@ -40,11 +38,11 @@ async fn find(
     if days.is_empty() {
         return Ok(LoadedDevice::default());
     }
-    let (read, mut rows) = (days.to_vec(), Vec::new());
+    let mut rows = Vec::new();
     for &day in days {
         rows.append(&mut store.rows_of_day(name, day).await?);
     }
-    Ok(LoadedDevice { read, rows, erased: store.erased(name).await? })
+    Ok(LoadedDevice { rows, erased: store.erased(name).await? })
 }
 
 /// Reads the stored state of a device and, if `unknown` is set, its partition. Reads no rows of a
@@ -99,7 +97,6 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             return Ok(slot);
         }
         let at = self.log.versions.version_at(offset);
-        self.refresh_known(&self.days_to_load(slot, time_ms), offset).await?;
         if self.config.loads > 1 {
             self.load_several(batch, ahead, at).await?;
         }
@@ -119,9 +116,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             let found = if self.devices.is_complete() {
                 LoadedDevice::default()
             } else {
-                let to_read = self.days_to_read(slot, &days);
                 let (name, trips) = (self.devices.at(slot).0.to_owned(), self.trips);
-                self.while_answering(find(trips, &name, &to_read)).await?
+                self.while_answering(find(trips, &name, &days)).await?
             };
             self.insert_loaded(slot, &days, found, at)?;
         }
@@ -139,13 +135,6 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             return Vec::new();
         }
         device.timeline().missing_days(&self.limits, time_ms)
-    }
-
-    /// Those of the days to load that have to be read. A known forget shows that an owner ahead may
-    /// have written since the filters were read.
-    fn days_to_read(&self, slot: usize, days: &[Day]) -> Vec<Day> {
-        let (name, device) = self.devices.at(slot);
-        if device.erased.is_some() { days.to_vec() } else { self.known.days_to_read(name, days) }
     }
 
     /// Loads what the next entries need, several devices concurrently: across a network, many
@@ -182,10 +171,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let (trips, own) = (self.trips, self.log.partition);
         let mut loads = Vec::with_capacity(wanted.len());
         for (slot, (unknown, days)) in wanted {
-            let to_read = self.days_to_read(slot, &days);
             let name = self.devices.at(slot).0.to_owned();
             loads.push(async move {
-                let found = find_own(trips, (&name, &to_read), unknown, own).await;
+                let found = find_own(trips, (&name, &days), unknown, own).await;
                 found.map(|found| (slot, days, unknown.zip(found.0), found.1))
             });
         }
@@ -211,15 +199,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         found: LoadedDevice,
         at: Version,
     ) -> Result<(), StoreError> {
-        self.counts.loads_skipped += (days.len() - found.read.len()) as u64;
-        if found.rows.is_empty() && found.erased.is_none() {
-            let vain = found.read.iter().filter(|&&day| self.known.count_empty(day));
-            self.counts.vain_loads += vain.count() as u64;
-        }
-        let (name, device) = self.devices.at_mut(slot);
-        if found.erased.is_some() {
-            self.known.add_forget(name);
-        }
+        let (_, device) = self.devices.at_mut(slot);
         let is_behind =
             found.erased.is_some_and(|forget| device.erase(&forget) && forget.version >= at);
         if is_behind {

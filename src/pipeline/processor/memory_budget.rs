@@ -55,7 +55,7 @@ impl Share {
     }
 
     /// The limit, divided by the number of shares, bytes.
-    pub(super) fn equal_share(&self) -> usize {
+    fn equal_share(&self) -> usize {
         self.budget.limit / self.budget.shares.load(Ordering::Relaxed).max(1)
     }
 

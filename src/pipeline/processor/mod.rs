@@ -17,8 +17,6 @@
 //! | `record` | absorbs a record: classify, load, apply, count |
 //! | `ready` | decides records that need no load together, device by device |
 //! | `load` | loads the stored trips of devices |
-//! | `known_devices` | which loads need no read: the day index and the forgets as filters |
-//! | `bloom` | a Bloom filter that grows |
 //! | `device_partition` | rejects the samples of another partition's devices |
 //! | `letters` | dead letters |
 //! | `control` | control records |
@@ -27,7 +25,6 @@
 //! | `schedule` | the flush policy: when a flush is due |
 //! | `flush` | flushes, and the position that they commit |
 
-mod bloom;
 mod classify;
 mod config;
 mod control;
@@ -36,7 +33,6 @@ mod device_partition;
 #[cfg(test)]
 mod fixture;
 mod flush;
-mod known_devices;
 mod letters;
 mod limited;
 mod load;
@@ -62,7 +58,6 @@ pub use questions::Question;
 pub use record::EntryOutcome;
 
 use classify::Classifier;
-use known_devices::KnownDevices;
 use letters::PendingLetters;
 use resident::ResidentDevices;
 use schedule::FlushSchedule;
@@ -102,7 +97,6 @@ pub struct Processor<'a, T, J = T> {
     limits: Limits,
     legs: LegFilter,
     devices: ResidentDevices,
-    known: KnownDevices,
     /// Unset: samples are never spilled.
     spiller: Option<Spiller>,
     letters: PendingLetters,
@@ -160,7 +154,6 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             limits: rules.limits(),
             legs: rules.legs(),
             devices: ResidentDevices::new(config.memory),
-            known: KnownDevices::new(&config),
             spiller: None,
             letters: PendingLetters::default(),
             parts: Vec::new(),

@@ -19,9 +19,6 @@ const DEVICE_BYTES: usize = size_of::<(u64, DeviceName, Device)>() + 24;
 /// repeated loads would cost more than spilling.
 const FEW_VISITS: u64 = 64;
 
-/// The filters of known devices may use this part of the memory limit.
-const FILTER_SHARE: usize = 8;
-
 /// A device in memory.
 #[derive(Default)]
 pub(super) struct Device {
@@ -69,8 +66,6 @@ pub(super) struct ResidentDevices {
     memory: usize,
     /// Maximum of `memory` without a share, bytes.
     limit: usize,
-    /// Memory of the filters of known devices, bytes.
-    filters: usize,
     /// Its share of a memory budget; unset: `limit` applies.
     share: Option<Share>,
     /// Samples absorbed since all devices were evicted.
@@ -89,7 +84,6 @@ impl ResidentDevices {
             dirty: Vec::new(),
             memory: 0,
             limit,
-            filters: 0,
             share: None,
             visits: 0,
             is_complete: false,
@@ -104,18 +98,8 @@ impl ResidentDevices {
     /// Reports the memory to the shared budget.
     pub(super) fn report_memory(&mut self) {
         if let Some(share) = &mut self.share {
-            share.set_resident(self.memory + self.filters);
+            share.set_resident(self.memory);
         }
-    }
-
-    /// Maximum memory of the filters of known devices, bytes.
-    pub(super) fn filter_bytes(&self) -> usize {
-        self.share.as_ref().map_or(self.limit, Share::equal_share) / FILTER_SHARE
-    }
-
-    /// Sets the memory of the filters of known devices, bytes.
-    pub(super) fn set_filters(&mut self, filters: usize) {
-        self.filters = filters;
     }
 
     /// Approximate memory of the devices, bytes.
@@ -127,7 +111,7 @@ impl ResidentDevices {
     pub(super) fn is_full(&self) -> bool {
         match &self.share {
             Some(share) => share.is_over(),
-            None => self.memory + self.filters > self.limit,
+            None => self.memory > self.limit,
         }
     }
 

@@ -141,18 +141,17 @@ fn a_device_is_taken_if_any_of_its_trips_is_due() {
 }
 
 #[test]
-fn memory_is_full_past_its_limit_with_the_filters() {
-    let mut devices = ResidentDevices::new(1000);
+fn memory_is_full_past_its_limit() {
+    let mut devices = ResidentDevices::new(usize::MAX);
     devices.slot_of("van");
-    let left = 1000 - devices.memory();
-    devices.set_filters(left);
+    devices.limit = devices.memory();
     assert!(!devices.is_full());
-    devices.set_filters(left + 1);
-    assert!(devices.is_full() && devices.filter_bytes() == 125);
+    devices.limit -= 1;
+    assert!(devices.is_full());
     let budget = Budget::new(8000);
     devices.share_budget(Arc::clone(&budget));
     devices.report_memory();
-    assert_eq!((budget.taken(), devices.filter_bytes()), (1001, 1000));
+    assert_eq!(budget.taken(), devices.memory());
     assert!(!devices.is_full());
 }
 

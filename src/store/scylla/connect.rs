@@ -34,7 +34,7 @@ const FORMAT: i64 = 1;
 const FORMAT_PREFIX: &str = "tstar format ";
 
 /// The tables that a store needs.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 10] = [
     "trips",
     "device_days",
     "days_of_device",
@@ -43,7 +43,6 @@ const TABLES: [&str; 11] = [
     "control_keys",
     "claims",
     "schemas",
-    "repairs",
     "positions",
     "trip_tags",
 ];

@@ -45,23 +45,6 @@ impl<C: Cql> Shared<C> {
         Ok(found.map(|(version, before)| Forget { version, before_ms: DeviceTime(before.0) }))
     }
 
-    /// The devices with a forget; `None` if there are more than `limit`.
-    pub(super) async fn forgotten_devices(
-        &self,
-        limit: usize,
-    ) -> Result<Option<Vec<String>>, StoreError> {
-        let mut devices = Vec::<String>::new();
-        let add = |device: String, _: Option<Version>| {
-            // The rows of a partition follow each other.
-            if devices.last() != Some(&device) {
-                devices.push(device);
-            }
-            devices.len() <= limit
-        };
-        self.visit_forgets(&self.statements.all_forgets, add).await?;
-        Ok((devices.len() <= limit).then_some(devices))
-    }
-
     /// Calls a function with the device and the version of each forget that a statement selects, as
     /// long as it returns true.
     pub(super) async fn visit_forgets(

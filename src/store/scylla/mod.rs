@@ -16,7 +16,6 @@ mod forgets;
 mod keys;
 mod login;
 mod positions;
-mod repairs;
 mod requests;
 mod row;
 mod scalar;

@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn ddl_has_one_statement_per_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 11);
+        assert_eq!(statements.len(), 10);
         let tables = [
             "trips",
             "device_days",
@@ -302,7 +302,6 @@ mod tests {
             "control_keys",
             "claims",
             "schemas",
-            "repairs",
             "positions",
             "trip_tags",
         ];

@@ -106,11 +106,6 @@ const ERASED: &str = "SELECT max(version), max(before), count(days) FROM forgets
 /// With all columns, like every read of forgets.
 pub(super) const ALL_FORGETS: &str = "SELECT device_id, version, before, days FROM forgets";
 
-const ADD_REPAIR: &str = "INSERT INTO repairs (log, repair, event) VALUES ('log', ?, ?)";
-
-const REPAIRS: &str = "SELECT repair, event FROM repairs WHERE log = 'log'
-     ORDER BY repair ASC";
-
 const CLAIM_OF: &str = "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?";
 
 const RECORDED_DAYS: &str = "SELECT before, days FROM forgets
@@ -165,9 +160,6 @@ pub(super) struct Statements<C: Cql> {
     pub(super) moved_claims: C::Statement,
     pub(super) move_claim: C::Statement,
     pub(super) unclaim: C::Statement,
-    pub(super) all_forgets: C::Statement,
-    pub(super) add_repair: C::Statement,
-    pub(super) repairs: C::Statement,
     pub(super) positions: PositionStatements<C>,
     pub(super) tags: TagStatements<C>,
 }
@@ -236,9 +228,6 @@ impl<C: Cql> Statements<C> {
             moved_claims: list(MOVED_CLAIMS).await?,
             move_claim: list(move_claim).await?,
             unclaim: list(unclaim).await?,
-            all_forgets: list(ALL_FORGETS).await?,
-            add_repair: list(ADD_REPAIR).await?,
-            repairs: list(REPAIRS).await?,
             positions: PositionStatements::prepare(cql).await?,
             tags: TagStatements::prepare(cql, consistency).await?,
         })

@@ -16,7 +16,6 @@ use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::days::{Days, add_day, beyond, nearest};
-use crate::store::repairs::Repairs;
 use crate::store::skip;
 use crate::store::{DayWrite, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::telemetry;
@@ -401,13 +400,5 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
         self.shared.claim(device_id, epoch, own).await
-    }
-
-    async fn forgotten_devices(&self, limit: usize) -> Result<Option<Vec<String>>, StoreError> {
-        self.shared.forgotten_devices(limit).await
-    }
-
-    async fn repairs(&self) -> Result<Option<Repairs>, StoreError> {
-        self.repairs_noted().await.map(Some)
     }
 }

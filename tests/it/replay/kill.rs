@@ -49,8 +49,6 @@ fn took(folder: &Folder, words: &str) -> Duration {
 pub fn hasty(folder: &Folder, words: &str) -> Command {
     let mut command = folder.command(words);
     command.env("TSTAR_FLUSH_INTERVAL", "5ms").env("TSTAR_MAX_STALENESS", "20ms");
-    // No daemon runs: most kills would come while the command waits for one.
-    command.env("TSTAR_TEST_REPAIR_AT_ONCE", "1");
     command
 }
 

@@ -23,8 +23,6 @@ const LASTING: Setup = Setup {
         by_trip: false,
         gather: 1,
         loads: 1,
-        index_after: usize::MAX,
-        repairs_age: Duration::ZERO,
     },
     from: None,
     instance: None,

@@ -92,8 +92,6 @@ pub fn random_pace(dice: &mut Dice) -> ProcessorConfig {
         by_trip: dice.percent(60),
         gather: dice.one_of(&[1, 2, 3, 8]),
         loads: dice.one_of(&[1, 1, 2, 4]),
-        index_after: dice.one_of(&[0, 0, 1, 2, usize::MAX]),
-        repairs_age: Duration::from_millis(dice.one_of(&[0, 200, 1_000])),
     }
 }
 
@@ -205,14 +203,13 @@ impl Process {
             let script = Arc::clone(script.expect("there is such a partition"));
             let world = Arc::clone(&schedule.world);
             let nodes = Arc::clone(&lock(&world).nodes);
-            let (of, id, pace) = (Arc::clone(&handle), self.id, self.options.pace);
+            let (of, id) = (Arc::clone(&handle), self.id);
             let owner = move || SimStore {
                 trips: at_once(nodes::store(Connection::live(&nodes, id))),
                 world: Arc::clone(&world),
                 owner: id,
                 script: Arc::clone(&script),
                 handle: Arc::clone(&of),
-                repairs_age: pace.repairs_age,
             };
             let brokers = &self.options.plan.brokers;
             let outputs = outputs::topics(&schedule.world, self.id, brokers, self.table.clone());
@@ -250,9 +247,6 @@ impl Process {
             world.bad.insert("I3");
         }
         world.see_many("overlaps loaded", counts.overlaps);
-        world.see_many("loads without a read", counts.loads_skipped);
-        world.see_many("loads in vain", counts.vain_loads);
-        world.see_many("filters dropped", counts.filters_dropped);
         if let Some(error) = error {
             world.log(|| format!("{}: a worker failed: {error:?}", self.id));
             world.bad.insert("a worker failed");

@@ -1,12 +1,10 @@
 //! The store of a partition worker: the real store over simulated nodes; it notes what occurs.
 
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
 
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
-use tstar::internals::store::repairs::{Repair, Repairs};
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{
     DeviceScope, Forget, KeptPositions, Order, PositionStore, StoreError, TripRow, TripStore,
@@ -23,8 +21,6 @@ pub struct SimStore {
     pub script: Arc<Script>,
     pub handle: Arc<PartitionHandle>,
     pub trips: ScyllaStore<Connection>,
-    /// How long repairs wait.
-    pub repairs_age: Duration,
 }
 
 /// Notes that a process waits for a read, until it is dropped.
@@ -57,21 +53,6 @@ impl SimStore {
     /// The version of the first record of the batch that the worker absorbs.
     fn reads(&self) -> Version {
         self.script.log.versions.version_at(Offset(self.handle.progress().next()))
-    }
-}
-
-impl SimStore {
-    /// What a read of the index lacked, another program writes right after it.
-    async fn repair(&self) -> Result<(), StoreError> {
-        self.world().see("repairs");
-        let repair = {
-            let mut world = self.world();
-            world.repairs += 1;
-            Repair(world.repairs)
-        };
-        self.trips.begin_repair(repair).await?;
-        tokio::time::sleep(self.repairs_age + Duration::from_millis(1)).await;
-        self.trips.end_repair(repair).await
     }
 }
 
@@ -138,12 +119,7 @@ impl TripStore for SimStore {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let mut found = self.trips.devices(scope, after, limit).await?;
-        if !found.is_empty() && self.world().fails(20) {
-            self.repair().await?;
-            found.clear();
-        }
-        Ok(found)
+        self.trips.devices(scope, after, limit).await
     }
 
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
@@ -191,16 +167,5 @@ impl TripStore for SimStore {
             world.see("claims that come too late");
         }
         Ok(world.decide(device(device_id), epoch, found))
-    }
-
-    async fn forgotten_devices(&self, limit: usize) -> Result<Option<Vec<String>>, StoreError> {
-        let load = Load::new(self);
-        let found = self.trips.forgotten_devices(limit).await;
-        drop(load);
-        found
-    }
-
-    async fn repairs(&self) -> Result<Option<Repairs>, StoreError> {
-        self.trips.repairs().await
     }
 }

@@ -127,8 +127,6 @@ pub struct World {
     pub backup: Option<Backup>,
     /// The partitions whose rows were restored, and lack some of this number of records.
     pub behind: BTreeMap<usize, usize>,
-    /// Number of repairs so far.
-    pub repairs: i64,
     pub seen: EventCounts,
     pub bad: BTreeSet<&'static str>,
     pub is_verbose: bool,
@@ -169,7 +167,6 @@ impl World {
             resets: 0,
             backup: None,
             behind: BTreeMap::new(),
-            repairs: 0,
             seen: EventCounts::new(),
             bad: BTreeSet::new(),
             is_verbose,
