@@ -68,6 +68,14 @@ impl Folder {
         std::fs::read(self.path(name)).unwrap()
     }
 
+    /// Removes the file of a store, and those next to it.
+    pub fn remove_store(&self, name: &str) {
+        for suffix in ["", "-wal", "-shm", "-lock"] {
+            // Not all of them exist.
+            drop(std::fs::remove_file(self.path(&format!("{name}{suffix}"))));
+        }
+    }
+
     /// A command from words that are separated by spaces.
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tstar"));

@@ -2,9 +2,7 @@
 //!
 //! Each test asks: does the same command, rerun until it ends, give what an undisturbed run gives?
 
-mod abort;
 mod disk;
-mod kill;
 mod memory;
 mod resume;
 mod signal;
@@ -45,24 +43,24 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Files in every format, with bad lines, and the result of an undisturbed run.
-struct Work {
-    folder: Folder,
+pub struct Work {
+    pub folder: Folder,
     /// Their names, as command arguments.
     files: String,
-    expected: Outcome,
+    pub expected: Outcome,
 }
 
 /// The content of a store, as a user sees it.
 #[derive(PartialEq)]
-struct Outcome {
+pub struct Outcome {
     trips: String,
     letters: Vec<Value>,
-    delivered: i64,
+    pub delivered: i64,
 }
 
 impl Work {
     /// Files with `samples` samples in all.
-    fn new(samples: usize) -> Self {
+    pub fn new(samples: usize) -> Self {
         let folder = Folder::new();
         let fleet = format!("simulate --devices 20 --samples {samples} --seed 3 --bad 0.01");
         let log = folder.run(&fleet).ends(0).stdout;
@@ -92,25 +90,18 @@ impl Work {
         Self { folder, files, expected }
     }
 
-    fn import(&self, store: &str) -> String {
+    pub fn import(&self, store: &str) -> String {
         format!("ingest {} --json {EACH_BATCH} --store sqlite:{store}", self.files)
     }
 
     /// A completed store equals that of an undisturbed run, also after one more run.
     #[track_caller]
-    fn is_whole(&self, store: &str) {
+    pub fn is_whole(&self, store: &str) {
         self.expected.is_in(&self.folder, store);
         let again = self.folder.run(&self.import(store)).ends(0).json();
         assert_eq!(again["applied"], 0);
         assert_eq!(again["delivered"], self.expected.delivered);
         self.expected.is_in(&self.folder, store);
-    }
-
-    fn remove(&self, store: &str) {
-        for suffix in ["", "-wal", "-shm", "-lock"] {
-            // Not all of them exist.
-            drop(std::fs::remove_file(self.folder.path(&format!("{store}{suffix}"))));
-        }
     }
 }
 
@@ -173,7 +164,7 @@ fn table(lines: &[&[u8]]) -> Vec<u8> {
 }
 
 /// How many records a store counts as delivered; `None` until it exists.
-fn delivered(store: &Path) -> Option<i64> {
+pub fn delivered(store: &Path) -> Option<i64> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = Connection::open_with_flags(store, flags).ok()?;
     connection.query_row("SELECT delivered FROM log", [], |row| row.get(0)).ok()

@@ -2,8 +2,6 @@
 
 mod file;
 mod keyspace;
-mod kill;
-mod kill_keyspace;
 mod topic;
 
 use std::path::Path;
@@ -14,19 +12,19 @@ use serde_json::Value;
 use crate::cli::{Folder, Ran, number};
 
 /// Later than all samples of the fleets, and their days.
-const LATER: &str = "2025-03-01T00:00:00.000Z";
+pub const LATER: &str = "2025-03-01T00:00:00.000Z";
 
 /// Flags of daemons: short flush intervals, to save time.
-const HASTE: &str = "--flush-interval 100ms --max-staleness 1s";
+pub const HASTE: &str = "--flush-interval 100ms --max-staleness 1s";
 
 /// Samples of 30 devices, bad ones among them.
-fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {
+pub fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {
     let words = format!("simulate --devices 30 --samples {samples} --seed 3 --bad 0.01");
     folder.run(&words).ends(0).stdout
 }
 
 /// The same lines in another order.
-fn shuffled(log: &[u8]) -> Vec<u8> {
+pub fn shuffled(log: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
     // A step coprime to the count visits every line once.
     let step = (7919..).find(|step| gcd(*step, lines.len()) == 1).unwrap();
@@ -49,7 +47,7 @@ fn samples_of(folder: &Folder, log: &[u8], device: &str) -> u64 {
 }
 
 /// Every trip with its samples, one per line, except those of some devices.
-fn others(folder: &Folder, store: &str, without: &[&str]) -> Vec<String> {
+pub fn others(folder: &Folder, store: &str, without: &[&str]) -> Vec<String> {
     let text = folder.text(&format!("export --path --store {store}"));
     let device_of = |line: &str| {
         let trip: Value = serde_json::from_str(line).unwrap();
@@ -65,7 +63,7 @@ fn ids(folder: &Folder, store: &str, device: &str) -> Vec<String> {
     trips.iter().map(|trip| trip["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn devices(folder: &Folder, store: &str) -> Vec<String> {
+pub fn devices(folder: &Folder, store: &str) -> Vec<String> {
     let found = folder.run(&format!("devices --store {store}")).ends(0).objects();
     found.iter().map(|it| it["device_id"].as_str().unwrap().to_owned()).collect()
 }

@@ -1,6 +1,5 @@
 //! Dead letters in a table and in a topic: listed, shown, replayed, purged.
 
-mod kill;
 mod large;
 mod replay;
 mod table;

@@ -25,6 +25,7 @@ mod hostile;
 mod http;
 mod ids;
 mod keyspace;
+mod kill;
 mod letters;
 mod live;
 mod metrics;

@@ -1,10 +1,8 @@
 //! `replay topic`, `rebuild`, and late data: published ids stay valid.
 
-mod kill;
-mod kill_keyspace;
 mod late;
 mod order;
-mod rebuild;
+pub mod rebuild;
 mod topic;
 
 use rusqlite::Connection;

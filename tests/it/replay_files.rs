@@ -2,35 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::cli::input::gzip;
 use crate::cli::{Folder, minutes, number, sum};
-use crate::faults::{Running, until};
-use crate::support;
 use crate::topic::file::until_read;
 use crate::topic::{StoredRecord, Topic, drain, start};
-use tstar_sim::counts;
 
-const PARTITIONS: i32 = 4;
-
-/// Maximum number of lines that are sent together: 256 KiB of a fleet's lines.
-const CHUNK: usize = 4096;
+pub const PARTITIONS: i32 = 4;
 
 /// Lines of a fleet.
-fn fleet(folder: &Folder, samples: usize, seed: u32) -> Vec<u8> {
+pub fn fleet(folder: &Folder, samples: usize, seed: u32) -> Vec<u8> {
     let words = format!("simulate --devices 20 --samples {samples} --seed {seed}");
     folder.run(&words).ends(0).stdout
 }
 
-fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+pub fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect()
 }
 
 /// Reads all of a topic into a file with a daemon; returns its summary.
-fn read_all(folder: &Folder, topic: &Topic, store: &str) -> Value {
+pub fn read_all(folder: &Folder, topic: &Topic, store: &str) -> Value {
     let words = format!("run {} --store sqlite:{store} --from earliest", topic.flags());
     let running = start(folder, &words);
     until_read(folder, store, topic);
@@ -38,7 +30,7 @@ fn read_all(folder: &Folder, topic: &Topic, store: &str) -> Value {
 }
 
 /// Trips without versions, which differ between logs.
-fn spans(folder: &Folder, store: &str) -> Vec<Value> {
+pub fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     let mut trips = folder.trips(store);
     for trip in &mut trips {
         trip.as_object_mut().unwrap().remove("version").unwrap();
@@ -46,7 +38,7 @@ fn spans(folder: &Folder, store: &str) -> Vec<Value> {
     trips
 }
 
-fn sent(topic: &Topic) -> Vec<StoredRecord> {
+pub fn sent(topic: &Topic) -> Vec<StoredRecord> {
     topic.records_of(&topic.name)
 }
 
@@ -208,54 +200,6 @@ fn a_preview_reports_what_the_run_then_does() {
     let nothing = folder.run(&words).ends(0).json();
     assert_eq!(nothing["expected"]["duplicates"], 4_000);
     assert_eq!((&nothing["trips_new"], &nothing["trips_grown"]), (&json!(0), &json!(0)));
-}
-
-#[test]
-fn killed_again_and_again_it_sends_every_sample_and_little_twice() {
-    let Some(topic) = Topic::new(PARTITIONS) else { return };
-    let folder = Folder::new();
-    let mut all = fleet(&folder, 60_000, 13);
-    folder.write("all.ndjson", &all);
-    let words = format!("replay files all.ndjson --apply {}", topic.flags());
-    let mut random = ChaCha8Rng::seed_from_u64(20_261_122);
-    let ends = || usize::try_from(topic.ends(PARTITIONS).values().sum::<i64>()).unwrap();
-    let min_kills = usize::try_from(support::kills(20)).unwrap();
-    let (mut kills, mut between) = (0, 0);
-    // A kill counts if it fell into the sending.
-    while between < min_kills {
-        assert!(kills < 4 * min_kills, "{between} of {kills} kills fell into the sending");
-        let (before, target) = (ends(), usize::try_from(random.next_u64() % 5_000).unwrap());
-        let spins = random.next_u64() % 400_000;
-        let mut running = Running::start(&mut folder.command(&words));
-        let has_state = folder.has("tstar-replay.ndjson");
-        until("records", || (running.has_ended() || ends() > before + target).then_some(()));
-        (0..spins).for_each(|_| std::hint::spin_loop());
-        if running.has_ended() {
-            running.ran(&words).ends(0);
-            // Append more lines.
-            all.extend(fleet(&folder, 60_000, 100 + u32::try_from(kills).unwrap()));
-            folder.write("all.ndjson", &all);
-            continue;
-        }
-        running.kill();
-        kills += 1;
-        between += usize::from(has_state && ends() > before);
-    }
-    let done = folder.run(&words).ends(0).json();
-    let records = sent(&topic);
-    let of_file: BTreeSet<&[u8]> = lines(&all).into_iter().collect();
-    let there: BTreeSet<&[u8]> = records.iter().map(|kept| &kept.value[..]).collect();
-    assert!(there == of_file, "{} of {}", there.len(), of_file.len());
-    let twice = records.len() - lines(&all).len();
-    let lines = lines(&all).len();
-    println!("{kills} kills, {between} between, {twice} of {lines} lines twice: {done}");
-    assert!(twice <= kills * CHUNK, "{twice} twice after {kills} kills");
-    counts::REPLAYS_OF_FILES.print(between as u64);
-    assert_eq!(folder.run(&words).ends(0).json()["samples"], 0);
-
-    read_all(&folder, &topic, "topic.db");
-    folder.ingest("all.ndjson --store sqlite:file.db");
-    assert_eq!(spans(&folder, "topic.db"), spans(&folder, "file.db"));
 }
 
 #[test]

@@ -12,11 +12,6 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.unwrap().success(), "no signal {name} to process {pid}");
 }
 
-/// How many kills a command has to survive: `TSTAR_TEST_KILLS`, or the suite's default.
-pub fn kills(usual: u64) -> u64 {
-    times("TSTAR_TEST_KILLS", usual)
-}
-
 /// Resident memory of a process, bytes: now, `VmRSS`, or at most so far, `VmHWM`. `None` where the
 /// system does not report it, and for a process that has ended.
 pub fn memory(process: u32, field: &str) -> Option<u64> {

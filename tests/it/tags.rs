@@ -1,6 +1,5 @@
 //! Tags of trips: they stay with a trip whatever arrives late, on every store.
 
-mod killed;
 mod served;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +19,8 @@ use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::{Dice, block_on, times};
 use tstar_sim::nodes::{self, Connection, Nodes};
 
-const DEVICE: &str = "truck-17";
-const KEYS: [&str; 3] = ["purpose", "note", "cost-centre"];
+pub const DEVICE: &str = "truck-17";
+pub const KEYS: [&str; 3] = ["purpose", "note", "cost-centre"];
 
 /// Minutes between samples of one trip.
 const GAP: i64 = 5;

@@ -7,7 +7,6 @@ mod formats;
 mod fresh;
 mod inspect;
 pub mod keyspace;
-mod killed;
 mod peers;
 mod poisoned;
 mod records;

@@ -39,7 +39,7 @@ fn a_stopped_import_has_stored_what_it_counts_and_resumes() {
         let path = work.folder.path(&store);
         // On a busy machine a run may end before its signal arrives.
         let stopped = until("a run that a signal meets", || {
-            work.remove(&store);
+            work.folder.remove_store(&store);
             let mut running = Running::start(&mut work.folder.command(&words));
             until("the first flush", || {
                 let begun = delivered(&path).is_some_and(|now| now > 0);
