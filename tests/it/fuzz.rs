@@ -167,41 +167,48 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn json(random in bytes(), seed in damaged_seed(&JSON)) {
         bodies::json(&random);
         bodies::json(&seed);
     }
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn id(random in bytes(), seed in damaged_seed(&ID)) {
         bodies::id(&random);
         bodies::id(&seed);
     }
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn avro(random in bytes(), seed in damaged_seed(&AVRO)) {
         records::avro(&random);
         records::avro(&seed);
     }
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn protobuf(random in bytes(), seed in damaged_seed(&PROTOBUF)) {
         records::protobuf(&random);
         records::protobuf(&seed);
     }
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn map(seed in damaged_seed(&MAP)) {
         records::map(&seed);
     }
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn preset(seed in damaged_seed(&PRESET)) {
         records::preset(&seed);
     }
 
     /// The body builds its own valid paths from the bytes.
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn blob(random in bytes()) {
         bodies::blob(&random);
     }
@@ -212,6 +219,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2500))]
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn csv(random in bytes(), seed in damaged_seed(&CSV)) {
         bodies::csv(&random);
         bodies::csv(&seed);
@@ -223,6 +231,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8000))]
 
     #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn document(random in bytes(), format in any::<u8>(), mut seed in damaged_seed(&DOCUMENT)) {
         bodies::document(&random);
         bodies::document(&seed);

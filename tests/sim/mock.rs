@@ -41,6 +41,7 @@ const ABORTED: &str = "rdkafka_mock_cgrp.c";
 const SIGABRT: i32 = 6;
 
 #[test]
+#[ignore = "at night: tests/nightly/long"]
 fn a_group_that_rebalances_again_and_again_skips_nothing() {
     let wanted = times("TSTAR_TEST_REBALANCES", 5);
     let (mut rebalances, mut aborted) = (0, 0);
@@ -85,6 +86,7 @@ fn one_run() {
 
 /// The client does not ask for the leader again by itself, and a daemon used to end after a minute.
 #[test]
+#[ignore = "at night: tests/nightly/long"]
 fn a_partition_without_a_leader_is_read_once_it_has_one() {
     let cluster = cluster::Cluster::new();
     cluster.lead(3, None);

@@ -6,7 +6,7 @@ use crate::servers::{LIMIT, free_port, start_cassandra};
 use crate::topic::Topic;
 
 #[test]
-#[ignore = "takes minutes: tests/nightly/long"]
+#[ignore = "at night: tests/nightly/long"]
 fn two_datacenters_have_the_same_trips_and_one_is_enough() {
     let folder = Folder::new();
     let Some(topic) = Topic::new(PARTITIONS) else { return };

@@ -61,7 +61,7 @@ fn catch_up(folder: &Folder, topic: &Topic, store: &str) {
 }
 
 #[test]
-#[ignore = "takes minutes: tests/nightly/long"]
+#[ignore = "at night: tests/nightly/long"]
 fn a_lost_keyspace_is_restored_and_ends_as_if_nothing_had_happened() {
     let folder = Folder::new();
     let Some(topic) = Topic::new(PARTITIONS) else { return };
@@ -116,6 +116,7 @@ fn a_lost_keyspace_is_restored_and_ends_as_if_nothing_had_happened() {
 }
 
 #[test]
+#[ignore = "at night: tests/nightly/long"]
 fn rows_put_back_empty_are_built_again_or_refused() {
     let folder = Folder::new();
     let Some(topic) = Topic::new(PARTITIONS) else { return };

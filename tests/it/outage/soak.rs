@@ -135,7 +135,7 @@ fn disturb(
 }
 
 #[test]
-#[ignore = "takes minutes: tests/nightly/soak"]
+#[ignore = "at night: tests/nightly/soak"]
 fn a_daemon_runs_on_without_growing() {
     let folder = Folder::new();
     let minutes = times("TSTAR_TEST_SOAK", 10);

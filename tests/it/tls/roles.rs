@@ -141,7 +141,7 @@ fn roles_may_do_what_their_grants_allow() {
 }
 
 #[test]
-#[ignore = "takes minutes: tests/nightly/long"]
+#[ignore = "at night: tests/nightly/long"]
 fn a_store_outlives_a_new_password() {
     let Some(mut node) = Node::start() else { return };
     node.folder.write("password", "cassandra\n");

@@ -223,7 +223,7 @@ fn a_topic_is_filled_and_read_by_users_who_log_in() {
 }
 
 #[test]
-#[ignore = "takes minutes: tests/nightly/long"]
+#[ignore = "at night: tests/nightly/long"]
 fn a_run_outlives_a_new_certificate_of_the_broker() {
     let (first, second) = (Authority::new("tstar tests"), Authority::new("tstar tests, later"));
     let Some(mut cluster) = Cluster::start(&first) else { return };
