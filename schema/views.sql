@@ -1,4 +1,4 @@
--- What other programs read of the SQLite store, as docs/sql.md shows.
+-- What other programs read of the SQLite store, as docs/data-out.md shows.
 
 -- One row for each trip, with what table `trips` has no text for. Stored, since programs such as
 -- DuckDB run a view in their own SQL, which has other functions; and apart from `trips`, where

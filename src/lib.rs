@@ -22,6 +22,50 @@
 //! Everything else is private: it may change in any version. Feature `internals` opens it to the
 //! tests and benches of this repository, and to nothing else.
 //!
+//! tstar is not on crates.io: clone the repository, and `cargo add tstar --path PATH/TO/tstar`.
+//! That builds everything that the program needs, librdkafka and SQLite included. Other languages
+//! can use the HTTP API, or read the stores: `schema/` has the tables and the format of paths.
+//!
+//! ```
+//! use tstar::id::TripId;
+//! use tstar::path::{decode, encode};
+//! use tstar::rules::Rules;
+//! use tstar::{Arrival, DeviceTime, Outcome, RawSample, Sample, Timeline, Version};
+//!
+//! let limits = Rules::default().limits();
+//! let mut timeline = Timeline::default();
+//!
+//! // Minutes after 20:00, in the order of arrival.
+//! let mut last = None;
+//! for (minute, version) in [10, 12, 0, 2, 6].into_iter().zip((0..).step_by(2)) {
+//!     let time_ms = DeviceTime(1_795_204_800_000) + minute * 60_000;
+//!     let raw = RawSample { time_ms, lat: 52.5, lon: 13.4, ..RawSample::default() };
+//!     let sample = Sample::quantised(&raw)?;
+//!     last = Some(timeline.absorb(&limits, Version(version), sample, None));
+//! }
+//! // Minute 6 joined two trips.
+//! assert_eq!(last, Some(Outcome::Applied(Arrival::Merge)));
+//!
+//! let trip = timeline.trips().next().ok_or("there is a trip")?;
+//! let id = TripId::new("truck-17", trip.t_star_ms)?;
+//! assert_eq!(id.text()?, "truck-17~20261120T200000.000Z");
+//!
+//! // The bytes of column `path`, which any program can decode.
+//! let blob = encode(trip.path());
+//! assert_eq!(decode(&blob)?.len(), 5);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`Timeline`] holds the trips of one device that are in memory. With a store behind it, each
+//! record takes four steps:
+//!
+//! 1. [`Timeline::missing_days`] lists the UTC days to read before a sample is absorbed, and
+//!    [`Timeline::insert_loaded`] takes their rows ([`Trip::loaded`] builds a trip from a row).
+//! 2. [`Timeline::absorb`] applies the sample. The version must not decrease from record to
+//!    record; a position in the log serves, times two.
+//! 3. [`Timeline::trips_mut`] and [`Trip::take_unflushed`] find the trips to write.
+//! 4. When the writes are acknowledged, [`Timeline::evict`] frees the memory.
+//!
 //! # Layers
 //! The lowest layer comes first. A module depends only on its own layer and on layers above it in
 //! this table; `tests/tidy` checks the imports.
@@ -170,11 +214,6 @@ pub mod rules {
     };
     pub use crate::model::rules::{Rules, SpeedUnit, TimeUnit, UnknownRules};
 }
-
-/// The programs of the page about the library, as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/library.md")]
-mod page {}
 
 /// All modules, for the tests and benches of this repository. Not part of the public API.
 #[cfg(feature = "internals")]

@@ -69,7 +69,7 @@ pub async fn back_up(
 ) -> anyhow::Result<BackupReport> {
     let (Some(store), Some(path)) = (store.embedded(), url.path()) else {
         let problem = "`tstar backup` copies a store in a file; for a keyspace, take a snapshot of \
-                       its nodes: see docs/backup.md";
+                       its nodes: see docs/operations.md";
         return Err(InvalidRequest(problem.into()).into());
     };
     if file.canonicalize().is_ok_and(|file| path.canonicalize().is_ok_and(|path| path == file)) {
@@ -123,7 +123,8 @@ pub async fn restore(
     url: &StoreUrl,
 ) -> anyhow::Result<BackupReport> {
     let Some(path) = url.path() else {
-        let problem = "`tstar restore` writes a store in a file; for a keyspace see docs/backup.md";
+        let problem =
+            "`tstar restore` writes a store in a file; for a keyspace see docs/operations.md";
         return Err(InvalidRequest(problem.into()).into());
     };
     let report = check(file, sha256).await?;

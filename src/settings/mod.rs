@@ -2,7 +2,7 @@
 //!
 //! Every setting is declared once, in `table.rs` or `http.rs`. The fields of [`Settings`] and the
 //! entries of [`TABLE`] are made from the declaration, and from the table the flags, the variables,
-//! the file's keys, `config show` and the table in `docs/settings.md`. All faults are reported at
+//! the file's keys, `config show` and the table in `docs/reference.md`. All faults are reported at
 //! once, each with its origin.
 
 #[macro_use]

@@ -116,7 +116,7 @@ fn what_would_lose_data_is_refused() {
     restore(&format!("copy.db --sha256 {other} --store sqlite:c.db")).ends(65).says(&["SHA-256"]);
     restore("one.ndjson --check").ends(78).says(&["is not a tstar store"]);
     restore("none.db --check").ends(74).says(&["none.db"]);
-    restore("copy.db --store scylla://127.0.0.1/fleet").ends(2).says(&["docs/backup.md"]);
+    restore("copy.db --store scylla://127.0.0.1/fleet").ends(2).says(&["docs/operations.md"]);
 
     // Pages that hold something else.
     let mut bytes = std::fs::read(folder.path("copy.db")).unwrap();

@@ -1,12 +1,11 @@
-//! README and `docs/`: every block of commands runs or has a reason not to, and every table that the
-//! program can generate matches. `tests/tidy` checks their links.
+//! README and `docs/`: every block of commands runs or has a reason not to, and every table that
+//! the program can generate matches. `tests/tidy` checks their links.
 
 mod blocks;
 mod console;
 mod generated;
 mod help;
 mod kafka;
-mod library;
 mod scoreboard;
 mod unrun;
 

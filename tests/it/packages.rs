@@ -154,12 +154,3 @@ fn licences_of_packages_are_those_that_may_be_built_in() {
     let accepted = listed(&toml("deploy/release.d/about.toml")["accepted"]);
     assert!(accepted.is_subset(&allowed), "{accepted:?} is more than {allowed:?}");
 }
-
-#[test]
-fn the_page_of_upgrades_lists_every_format() {
-    let page = read("docs/upgrade.md");
-    let number = |line: &str| line.strip_prefix("| ")?.split(' ').next()?.parse::<usize>().ok();
-    let listed: Vec<_> = page.lines().filter_map(number).collect();
-    let formats = tstar::internals::store::sqlite::FORMATS.len();
-    assert_eq!(listed, (1..=formats).collect::<Vec<_>>());
-}

@@ -13,7 +13,7 @@ use super::fields::{FIELDS, Field, Kind, Value};
 /// The schema of values, as it is registered.
 pub static AVRO_SCHEMA: LazyLock<String> = LazyLock::new(|| {
     let fields: Vec<_> = FIELDS.iter().map(|(name, field)| schema_of(name, field)).collect();
-    let doc = "A trip of tstar. Times are UTC; units are in docs/connect.md.";
+    let doc = "A trip of tstar. Times are UTC; units are in docs/data-out.md.";
     json!({"type": "record", "name": "Trip", "namespace": "tstar", "doc": doc, "fields": fields})
         .to_string()
 });

@@ -39,6 +39,12 @@ pub fn run(script: &str, folder: &Path) -> String {
     stdout.into_owned()
 }
 
+/// Runs a command of a transcript; returns what a terminal shows.
+pub fn shown(command: &str, folder: &Path) -> String {
+    let output = shell(&format!("exec 2>&1; set +e; {command}"), folder).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// A server that a reader starts in another terminal.
 struct Serving(Child);
 
@@ -106,20 +112,13 @@ impl Reader {
             }
             "console" => {
                 for step in steps(&text) {
-                    let script = format!("exec 2>&1; set +e; {}", step.command);
-                    let output = shell(&script, self.folder.path()).output().unwrap();
-                    let printed = String::from_utf8_lossy(&output.stdout);
-                    let (command, shown) = (&step.command, &step.shown);
-                    let is_same = is_shown(shown, &printed);
-                    assert!(is_same, "{here}: {command}\nshown:\n{shown}\nprinted:\n{printed}");
+                    let (command, expected) = (&step.command, &step.shown);
+                    let printed = shown(command, self.folder.path());
+                    let is_same = is_shown(expected, &printed);
+                    assert!(is_same, "{here}: {command}\nshown:\n{expected}\nprinted:\n{printed}");
                     self.compared += 1;
                 }
                 self.ran += 1;
-            }
-            "rust" => {
-                let include = format!("include_str!(\"../{}\")", page.path);
-                let library = super::page("src/lib.rs").text;
-                assert!(library.contains(&include), "{here}: lib.rs does not run it as a doctest");
             }
             "text" => {
                 let is_command = |line: &str| line.starts_with("$ ") || line.starts_with("tstar ");

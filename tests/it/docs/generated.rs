@@ -52,10 +52,10 @@ fn metrics() -> String {
     table
 }
 
-/// The routes in the description of the API.
+/// The routes in the description of the API. Those that differ in their suffix share a row.
 fn routes() -> String {
     let api = serde_json::to_value(tstar::internals::http::openapi::document()).unwrap();
-    let mut table = String::from("| route | parameters | what it gives |\n|---|---|---|\n");
+    let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
     for (path, methods) in api["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             let summary = operation["summary"].as_str().unwrap_or_default();
@@ -63,14 +63,23 @@ fn routes() -> String {
             let query = parameters.iter().filter(|it| it["in"] == "query");
             let query: Vec<_> =
                 query.filter_map(|it| Some(format!("`{}`", it["name"].as_str()?))).collect();
-            let (method, query) = (method.to_uppercase(), query.join(", "));
-            writeln!(
-                table,
-                "| `{method} {path}` | {query} | {} |",
-                summary.trim_end_matches('.').replace('\n', " ")
-            )
-            .unwrap();
+            let summary = summary.trim_end_matches('.').replace('\n', " ");
+            let rest = format!("{} | {summary}", query.join(", "));
+            let route = format!("{} {path}", method.to_uppercase());
+            match (rows.last_mut(), route.rsplit_once('.')) {
+                (Some((base, same, suffixes)), Some((stem, suffix)))
+                    if base == stem && *same == rest =>
+                {
+                    suffixes.push(suffix.to_owned());
+                }
+                _ => rows.push((route, rest, Vec::new())),
+            }
         }
+    }
+    let mut table = String::from("| route | parameters | what it gives |\n|---|---|---|\n");
+    for (route, rest, suffixes) in rows {
+        let suffixes: String = suffixes.iter().map(|suffix| format!(", `.{suffix}`")).collect();
+        writeln!(table, "| `{route}`{suffixes} | {rest} |").unwrap();
     }
     table
 }

@@ -17,7 +17,7 @@ const DOCKER: &str = "needs Docker: suite containers starts what the Compose fil
 const CQL: &str = "needs a CQL server: suites topic and control_keys run these commands";
 const PACKAGES: &str =
     "needs packages, which take long to make: tests/nightly/packages installs them";
-const BROKER: &str = "needs Kafka: suites replay, replay_files and letters run these commands";
+const PROGRAMS: &str = "needs other programs: suite export_readers runs it";
 
 /// All blocks that are not run.
 pub const UNRUN: &[Unrun] = &[
@@ -27,13 +27,12 @@ pub const UNRUN: &[Unrun] = &[
     unrun("README.md", "tstar trips truck-17 --store sqlite:live.db", KAFKA),
     unrun("README.md", "tests/all", "this very run"),
     unrun("docs/contributing.md", "tests/all", "this very run"),
-    unrun("docs/contributing.md", "TSTAR_TEST_SCHEDULES", MINUTES),
+    unrun("docs/contributing.md", "TSTAR_TEST_CHAOS", MINUTES),
     unrun("docs/contributing.md", "cargo bench", MINUTES),
     unrun("docs/contributing.md", "TSTAR_WRITE_DOCS=1", "these very tests"),
     unrun("docs/contributing.md", "deploy/docs", "needs mdBook, which takes minutes to compile"),
-    unrun("docs/dead-letters.md", "$ tstar dlq ls --store scylla", BROKER),
-    unrun("docs/erasure.md", "tstar forget truck-17", "asks on a terminal; --yes runs below it"),
-    unrun("docs/erasure.md", "$ export TSTAR_CONTROL_KEY_FILE", CQL),
+    unrun("docs/data-out.md", "import", PROGRAMS),
+    unrun("docs/data-out.md", "ogrinfo", PROGRAMS),
     unrun("docs/install.md", "sha256sum", PACKAGES),
     unrun("docs/install.md", "tar -xzf", PACKAGES),
     unrun("docs/install.md", "sudo apt", PACKAGES),
@@ -45,15 +44,19 @@ pub const UNRUN: &[Unrun] = &[
     unrun("docs/kafka.md", "kafka-topics.sh", KAFKA),
     unrun("docs/kafka.md", "tstar run", KAFKA),
     unrun("docs/kafka.md", "tstar trips truck-17 --store sqlite:live.db", KAFKA),
+    unrun("docs/kafka.md", "$ curl", KAFKA),
     unrun("docs/kafka.md", "tstar lookup", KAFKA),
-    unrun("docs/late-data.md", "$ tstar replay files", BROKER),
-    unrun("docs/late-data.md", "$ tstar replay topic", BROKER),
-    unrun("docs/late-data.md", "$ tstar rebuild --store", BROKER),
-    unrun("docs/library.md", "cargo add tstar", "in a package of the reader, which has no tests"),
-    unrun("docs/operations.md", "$ tstar doctor --store scylla", "needs Kafka and a CQL server"),
-    unrun("docs/operations.md", "$ tstar verify 1.ndjson", "of a store that was damaged by hand"),
-    unrun("docs/permissions.md", "tstar run", CQL),
-    unrun("docs/permissions.md", "tstar forget truck-17", CQL),
-    unrun("docs/permissions.md", "kafka-acls.sh", "needs brokers that enforce ACLs"),
-    unrun("docs/sql.md", "", "needs other programs: suite export_readers runs the page"),
+    unrun("docs/operations.md", "kafka-topics.sh", KAFKA),
+    unrun("docs/operations.md", "tstar run", KAFKA),
+    unrun("docs/operations.md", "tstar trips truck-17 --store sqlite:live.db", KAFKA),
+    unrun("docs/operations.md", "$ printf '{\"device_id\":\"truck-17\"", KAFKA),
+    unrun("docs/operations.md", "$ tstar epoch export", KAFKA),
+    unrun(
+        "docs/operations.md",
+        "$ tstar forget truck-17 --before 2025-03-01T00:00:00Z --yes --wait",
+        KAFKA,
+    ),
+    unrun("docs/security.md", "tstar run", CQL),
+    unrun("docs/security.md", "tstar forget truck-17", CQL),
+    unrun("docs/security.md", "kafka-acls.sh", "needs brokers that enforce ACLs"),
 ];

@@ -28,7 +28,7 @@ async fn session_of_admin(address: &str) -> Option<Session> {
 
 /// The `GRANT` statements of the documentation for a role.
 fn grants(role: &str) -> Vec<String> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/permissions.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/security.md");
     let page = std::fs::read_to_string(page).unwrap();
     let statements =
         page.split('`').filter(|code| code.starts_with("GRANT ")).flat_map(|code| code.split("; "));

@@ -112,7 +112,7 @@ impl Cluster {
 
     /// Runs the commands of the documentation.
     fn grant(&self) {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/permissions.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/security.md");
         let page = std::fs::read_to_string(page).unwrap();
         let commands = page.lines().filter_map(|line| line.strip_prefix("kafka-acls.sh "));
         let commands: Vec<_> = commands.collect();

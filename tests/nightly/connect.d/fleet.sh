@@ -130,13 +130,13 @@ is_committed() {
         [ "$(echo "$committed" | grep -v ' 0$')" = "$(ends samples $parts | grep -v ' 0$')" ]
 }
 
-# Whether the table topic has the settings that docs/connect.md lists for --create-topics.
+# Whether the table topic has the settings that docs/data-out.md lists for --create-topics.
 has_documented_settings() {
     local setting
     kafka_tool org.apache.kafka.tools.TopicCommand --describe --topic $table >"$run/topic.txt" &&
         for setting in cleanup.policy delete.retention.ms max.compaction.lag.ms; do
             setting=$(sed -n "s/^| .$setting. | .\([a-z0-9]*\). .*/$setting=\1/p" \
-                "$root/docs/connect.md")
+                "$root/docs/data-out.md")
             tr ', \t' '\n' <"$run/topic.txt" | grep -qx "${setting:-undocumented}" || return 1
         done
 }
@@ -204,7 +204,7 @@ is_drained() {
 }
 
 # Waits until the brokers have compacted the topic, then fills another table by a new sink. That table
-# is made before it, as docs/connect.md says.
+# is made before it, as docs/data-out.md says.
 late_sink() {
     records=$(wc -l <"$run/committed.tsv")
     await 180 "compaction of the table topic" is_compacted

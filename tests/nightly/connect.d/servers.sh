@@ -159,7 +159,7 @@ start_postgres() {
 sql() { psql -X -q -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$pg_port" -U tstar "$@"; }
 is_postgres_up() { sql -d postgres -c "SELECT 1" >/dev/null 2>&1; }
 
-# Connect's worker with the sink, as docs/connect.md has them.
+# Connect's worker with the sink, as deploy/connect has them.
 start_connect() {
     start connect env TZ=Asia/Kolkata java -Xms128m -Xmx512m -XX:+UseSerialGC \
         -cp "$root/target/connect/runtime/*" \

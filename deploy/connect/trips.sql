@@ -1,0 +1,25 @@
+-- The table that the sink makes: make it before, if the topic may begin with nulls (compaction).
+CREATE TABLE trips (
+    id text PRIMARY KEY,
+    device_id text NOT NULL,
+    t_star timestamp NOT NULL,
+    start_time timestamp NOT NULL,
+    end_time timestamp NOT NULL,
+    duration_s double precision NOT NULL,
+    samples integer NOT NULL,
+    distance_m double precision NOT NULL,
+    avg_speed_mps double precision,
+    max_speed_mps double precision,
+    jumps integer,
+    driver text,
+    start_lat double precision NOT NULL,
+    start_lon double precision NOT NULL,
+    end_lat double precision NOT NULL,
+    end_lon double precision NOT NULL,
+    bbox_west double precision NOT NULL,
+    bbox_south double precision NOT NULL,
+    bbox_east double precision NOT NULL,
+    bbox_north double precision NOT NULL,
+    absorbed text,
+    version bigint NOT NULL
+);
