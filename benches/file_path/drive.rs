@@ -30,6 +30,7 @@ pub fn trips(file: &Path, encode: bool) -> anyhow::Result<u64> {
             log_time_ms: LogTime(i64::try_from(now.as_millis())?),
             first_offset: Offset(0),
             known: Vec::new(),
+            redelivers: false,
         };
         let mut processor = Processor::new(&NullStore, &rules, ProcessorConfig::default()).await?;
         let mut source = FileSource::open(&[file.to_owned()], options)?;

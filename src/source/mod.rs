@@ -91,8 +91,8 @@ pub struct Batch {
     /// The input part read so far, if the input can be resumed; all its records are in this batch
     /// or earlier ones.
     pub part: Option<Part>,
-    /// Whether this origin no longer contains a last line, or the end of a document, that an earlier
-    /// run has read: it grew within it.
+    /// Whether this origin no longer contains a last line, or the end of a document, that an
+    /// earlier run has read: it grew within it.
     pub outgrown: bool,
     /// Lines of this origin that an earlier run has read and this one skipped; set in one batch
     /// only.

@@ -1,5 +1,5 @@
-//! Ids against another implementation of their description, `ids.py`. `tests/sim/random_ids.rs` reads
-//! random ones back.
+//! Ids against another implementation of their description, `ids.py`. `tests/sim/random_ids.rs`
+//! reads random ones back.
 
 use std::io::Write;
 use std::path::Path;

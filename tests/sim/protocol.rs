@@ -31,6 +31,7 @@ mod process;
 mod reader;
 mod restore;
 mod schedule;
+mod shown;
 mod store;
 mod table;
 pub mod truth;

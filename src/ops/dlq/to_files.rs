@@ -1,5 +1,5 @@
-//! Replays the letters of a log of files: appends them to the log as records, then removes them from
-//! their table.
+//! Replays the letters of a log of files: appends them to the log as records, then removes them
+//! from their table.
 
 use std::path::Path;
 

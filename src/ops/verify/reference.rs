@@ -215,8 +215,8 @@ async fn options(imported: &EmbeddedStore) -> Result<(Options, Rules), Reference
 fn has_grown(file: &str, store: &str) -> String {
     format!(
         "`{file}` cannot be compared with store `{store}`: it grew within its last line after it \
-         was imported, so what was read first is no longer in it; import it into a new store: tstar \
-         ingest --store sqlite:NEW.db {file}"
+         was imported, so what was read first is no longer in it; import it into a new store: \
+         tstar ingest --store sqlite:NEW.db {file}"
     )
 }
 

@@ -101,8 +101,8 @@ pub(super) struct Reading<'a> {
     damaged: bool,
     /// Parts that were sent.
     sent_parts: Vec<Part>,
-    /// Known parts whose last record was ended by the end of the content, and which was not reached,
-    /// or has grown.
+    /// Known parts whose last record was ended by the end of the content, and which was not
+    /// reached, or has grown.
     unfinished: Vec<Part>,
 }
 

@@ -9,6 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::{Value, json};
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
 use tstar::internals::model::time::format_time;
@@ -120,7 +121,7 @@ impl Row for Replay {
             start_offsets: (0..PARTITIONS).map(|partition| (partition, 0)).collect(),
             base: Version(1),
             rules: Rules::default(),
-            partitioner: None,
+            partitioner: Partitioner::None,
             topic_id: None,
             keeps_positions: false,
         };

@@ -90,14 +90,14 @@ impl Row for Run {
         block_on(expected.assert_store(&store));
         let list = format!("dlq ls --limit 100000 --store sqlite:{STORE}");
         let letters = self.folder.run(&list).ends(0).objects();
-        let found: BTreeSet<Place> = letters.iter().map(place).collect();
+        let found: BTreeSet<Place> = letters.iter().map(source).collect();
         // Each at least once: a run that starts again sends them again, as to `.dlq`.
         assert_eq!(found, expected.letters);
     }
 }
 
 /// The source of a dead letter.
-fn place(letter: &Value) -> Place {
+fn source(letter: &Value) -> Place {
     let number = |name: &str| letter[name].as_i64().unwrap();
     let element = letter["element"].as_u64().map(|it| u32::try_from(it).unwrap());
     (i32::try_from(number("partition")).unwrap(), number("offset"), element)

@@ -15,6 +15,7 @@ use super::log::{CONTESTED, Kind, Record, Script};
 use super::memory::Memory;
 use super::process::{Process, Setup, random_pace};
 use super::reader::Reader;
+use super::shown::print;
 use super::table;
 use super::truth::{Skips, Truth, is_own};
 use super::world::{Dice, EventCounts, Homes, Shared, World, lock};
@@ -482,31 +483,5 @@ impl Schedule {
         world.see_many("events", world.feed.len() as u64);
         let of_nodes = std::mem::take(&mut world.nodes().seen);
         of_nodes.into_iter().for_each(|(what, times)| world.see_many(what, times));
-    }
-}
-
-fn print(script: &Script) {
-    println!("{:?} {:?}", script.rules.limits(), script.log);
-    for (record, offset) in script.records.iter().zip(&script.offsets) {
-        let version =
-            script.log.versions.version_at(tstar::internals::model::scalar::Offset(*offset));
-        println!("{offset} ({version}): {}", shown(record));
-    }
-}
-
-fn shown(record: &Record) -> String {
-    let hours = |time: i64| (time - super::log::ORIGIN) / super::log::HOUR;
-    match record {
-        Record::Forget(device, before_ms) => {
-            format!("forget {} before {}", char::from(*device), hours(before_ms.ms()))
-        }
-        Record::Forged(device, before_ms) => {
-            format!("forge {} before {}", char::from(*device), hours(before_ms.ms()))
-        }
-        Record::Hostile(device, hostile) => format!("{hostile:?} of {}", char::from(*device)),
-        Record::Samples(device, fixes) => {
-            let times = fixes.iter().map(|fix| fix.as_ref().map(|fix| hours(fix.time)));
-            format!("{} at {:?}", char::from(*device), times.collect::<Vec<_>>())
-        }
     }
 }
