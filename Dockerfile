@@ -11,7 +11,7 @@ FROM ${BUILD_IMAGE} AS build
 ARG TSTAR_COMMIT=unknown
 WORKDIR /src
 COPY . .
-RUN cargo build --profile dist --locked --bin tstar && deploy/rootfs target/dist/tstar /image
+RUN cargo build --profile dist --locked --features tls-vendored --bin tstar && deploy/rootfs target/dist/tstar /image
 
 # deploy/release makes an image from here on, of the program that it has built.
 FROM scratch
