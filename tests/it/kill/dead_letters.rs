@@ -38,7 +38,7 @@ pub struct Replay {
     folder: Folder,
     topic: Topic,
     letters: Topic,
-    /// Sees what a transaction has sent so far.
+    /// Sees what has been sent so far.
     watch: BaseConsumer,
     keyspace: Keyspace,
     /// Number of letters so far.
@@ -82,7 +82,7 @@ impl Replay {
         }
     }
 
-    /// The end of the topic, uncommitted transactions included.
+    /// The end of the topic.
     fn end(&self) -> i64 {
         let timeout = Duration::from_secs(30);
         let end = |at| self.watch.fetch_watermarks(&self.topic.name, at, timeout).unwrap().1;
