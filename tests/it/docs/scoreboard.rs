@@ -25,6 +25,7 @@ struct Row {
     #[serde(default)]
     counts: Vec<String>,
     usual: Option<u64>,
+    night: Option<u64>,
     once: Option<u64>,
     how: Option<String>,
     below: Option<String>,
@@ -47,7 +48,7 @@ impl Row {
     }
 
     fn is_at_its_bar(&self) -> bool {
-        self.usual().max(self.once) >= Some(self.bar)
+        self.usual().max(self.night).max(self.once) >= Some(self.bar)
     }
 }
 
@@ -75,8 +76,8 @@ fn grouped(number: u64) -> String {
 /// The table of the page.
 pub fn table() -> String {
     let mut table = String::from(
-        "| row | what is promised | bar | each run | once | below its bar, because | suites |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| row | what is promised | bar | each landing | each night | once | below its bar, because | suites |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     for (id, row) in rows() {
         let number = |count: Option<u64>| count.map_or("-".to_owned(), grouped);
@@ -90,11 +91,12 @@ pub fn table() -> String {
         let suites: Vec<_> = suites.iter().map(|it| format!("`{it}`")).collect();
         writeln!(
             table,
-            "| {id} | {} | {} {} | {} | {once} | {} | {} |",
+            "| {id} | {} | {} {} | {} | {} | {once} | {} | {} |",
             row.promise,
             grouped(row.bar),
             row.unit,
             number(row.usual()),
+            number(row.night),
             row.below.as_deref().unwrap_or_default(),
             suites.join(", ")
         )
