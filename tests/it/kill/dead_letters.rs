@@ -65,7 +65,9 @@ impl Replay {
         let header = |(name, value): (&str, &str)| {
             (format!("__connect.errors.{name}"), Some(value.as_bytes().to_vec()))
         };
-        let (partition, offset) = (nth % i64::from(PARTITIONS), nth.to_string());
+        // As any device, all its records are in one partition.
+        let partition = nth % DEVICES % i64::from(PARTITIONS);
+        let offset = nth.to_string();
         let headers = [
             ("topic", self.topic.name.as_str()),
             ("partition", &partition.to_string()),
