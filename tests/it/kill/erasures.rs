@@ -77,7 +77,7 @@ pub struct Erase(Site);
 
 impl Row for Erase {
     const KILLS: u64 = 2;
-    const SPINS: usize = 2_000_000;
+    const SPINS: usize = 200_000;
     const POINTS: &'static [&'static str] = &["before:1", "within:1", "within:30", "after:1"];
 
     fn new(_: &mut Dice) -> Option<Self> {
