@@ -149,7 +149,6 @@ pub fn processor_config(settings: &Settings) -> ProcessorConfig {
         by_trip: true,
         gather: ProcessorConfig::GATHER,
         loads: 32,
-        ..ProcessorConfig::default()
     }
 }
 
