@@ -251,7 +251,6 @@ proptest! {
             by_trip,
             gather,
             loads,
-            ..ProcessorConfig::default()
         };
         let folder = may_set_aside.then(|| tempfile::tempdir().unwrap());
         let folder = folder.as_ref().map(|folder| folder.path());
