@@ -86,7 +86,6 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         by_trip: true,
         gather: ProcessorConfig::GATHER,
         loads: 32,
-        ..ProcessorConfig::default()
     };
     let notify = Arc::new(|event: DaemonEvent| match event {
         DaemonEvent::Consumer(consumer::ConsumerEvent::Assigned { .. }) => (),
