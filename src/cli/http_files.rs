@@ -51,7 +51,8 @@ pub fn tokens(path: &str, context: &Context) -> anyhow::Result<Tokens> {
             let tokens = text.and_then(TokenSet::parse);
             tokens.map_err(|error| {
                 format!(
-                    "{KEY} `{path}`: {error}; make a secret with: head -c 24 /dev/urandom | base64"
+                    "{KEY} `{path}`: {error}; a line is NAME:RIGHTS:SECRET; make a secret with: \
+                     head -c 24 /dev/urandom | base64"
                 )
             })
         }

@@ -51,7 +51,7 @@ fn fields(line: &str) -> Option<(&str, Rights, &str)> {
 
 fn parse_line(line: &str) -> Result<Token, String> {
     let (name, rights, secret) = fields(line).ok_or_else(|| {
-        "it is not NAME:RIGHTS:SECRET, with a name of 1 to 64 of A-Z a-z 0-9 . _ -, and `read`, \
+        "it is not NAME:RIGHTS:SECRET with a name of 1 to 64 of A-Z a-z 0-9 . _ -, and `read`, \
          `write` or `read,write` as rights"
             .to_owned()
     })?;

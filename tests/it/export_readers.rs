@@ -190,7 +190,7 @@ fn the_page_shows_what_works() {
         ran += 1;
     }
     println!("{printed}");
-    assert_eq!(ran, 10, "blocks of the page");
+    assert_eq!(ran, 9, "blocks of the page");
     for word in ["truck-17", "('OGC', 'CRS84') 80", "Layer name: trip\n", "Layer name: trips\n"] {
         assert!(printed.contains(word), "{word} is not printed");
     }

@@ -244,7 +244,8 @@ fn check_resumed_as(
         }
         assert!(again.iter().all(|(_, again, _)| *again), "{again:?}");
         let first = first.into_iter().map(|(_, offset, _, raw)| (offset, true, raw));
-        assert_eq!(outgrown, first.collect::<Vec<_>>() != again);
+        let first: Vec<_> = first.collect();
+        assert_eq!(outgrown, first != again, "{contents:?}: {first:?}, {again:?}");
     }
     scratch
 }

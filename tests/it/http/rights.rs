@@ -125,7 +125,7 @@ fn follow(server: &Server, secret: &str) -> BufReader<std::net::TcpStream> {
 fn tokens_are_replaced_without_a_restart() {
     const OLD: &str = "the:old:secret:of:all";
     let folder = Folder::new();
-    let server = start(&folder, OLD);
+    let server = start(&folder, &format!("token:read,write:{OLD}\n"));
     let devices = |secret: &str| send(&server, "GET", "/v1/devices", secret, "").status;
     let become_status = |secret: &str, status: u16| {
         let what = format!("{secret} to be answered with {status}");

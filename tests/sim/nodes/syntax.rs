@@ -258,6 +258,8 @@ impl Parser {
                 if !names.eq(clustering) || order.iter().any(|(_, other)| *other != descends) {
                     return Err("this clustering order is not simulated".to_owned());
                 }
+            } else if self.takes("comment =") {
+                self.term()?;
             } else {
                 self.expect("gc_grace_seconds =")?;
                 self.term()?;
