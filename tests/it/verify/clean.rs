@@ -183,8 +183,7 @@ fn a_file_that_grew_after_its_last_line_is_still_the_log() {
         let explained = folder.run(&format!("explain {id} log --json")).ends(0).json();
         assert_eq!(explained["log"]["records"].as_array().unwrap().len(), 4, "{explained}");
         // The file is known as a whole.
-        let again = folder.ingest("log");
-        assert_eq!((number(&again["applied"]), number(&again["delivered"])), (0, 4));
+        assert_eq!(folder.ingest("log")["applied"], 0);
         folder.run("verify log").ends(0);
     }
 }
