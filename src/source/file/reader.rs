@@ -439,6 +439,10 @@ impl<'a> Reading<'a> {
         if let Some(last) = self.resumed_after.take_if(|last| last.by_end) {
             // An earlier run stopped here, too: redeliver the record with its original offset.
             self.out.log.known = [Part { from_bytes: last.upto_bytes, ..last }].into();
+        } else if self.by_end && self.out.log.known.is_empty() {
+            // The record before it may turn out to be whole, and this one not.
+            self.send_batch(false)?;
+            self.begin_part(self.part.as_ref().map_or(0, |part| part.upto_bytes));
         } else {
             self.end_whole_records()?;
         }
