@@ -358,6 +358,13 @@ fn what_damaged_data_ended_is_not_redelivered_from_whole_data() {
     assert_eq!((seen[0].len(), &seen[1], &seen[2]), (199, &vec![10 + 198], &seen[1]));
 }
 
+/// So short that its format is known only at its end.
+#[test]
+fn a_line_that_ends_a_tiny_file_is_whole() {
+    let contents = ["x\n", "x\nx", "x\nx"];
+    check_resumed_as(Some(InputFormat::Ndjson), &contents, "", small(1, 1000));
+}
+
 #[test]
 fn what_another_file_has_in_common_is_not_redelivered() {
     let (a, b) = (json("a", 1), json("b", 2));

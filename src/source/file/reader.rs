@@ -192,7 +192,7 @@ impl<'a> Reading<'a> {
     /// The next record, which may be blank.
     fn next_record(&mut self) -> Result<Option<RawRecord>, Stop> {
         let records = &self.records;
-        if records.ended() && records.has_rest() {
+        if records.ended() && records.has_rest() && !records.has_line() {
             let is_line = records.oversize.is_none() && !self.by_end;
             if is_line && self.is_blank(records.ahead()) {
                 // Not read: more of its line may follow.

@@ -242,6 +242,18 @@ impl Records {
         self.start < self.buffer.len() || self.oversize.is_some()
     }
 
+    /// Whether the next record is surely a line with its end. Of rows with quotes it is not known.
+    pub(super) fn has_line(&self) -> bool {
+        let may_hold = |line: &[u8]| match self.ends {
+            Ends::Lines => true,
+            Ends::Rows { .. } => !line.contains(&b'"'),
+            Ends::Scanned(_) | Ends::File => false,
+        };
+        let ahead = self.ahead();
+        let end = memchr::memchr(b'\n', ahead);
+        self.oversize.is_none() && end.is_some_and(|end| may_hold(&ahead[..end]))
+    }
+
     /// What is missing at the end of the input; `None` if it ends between two records.
     pub(super) fn unfinished(&self) -> Option<&'static str> {
         let Ends::Scanned(scanner) = &self.ends else { return None };
