@@ -224,8 +224,6 @@ fn hasty(row: &impl Row) -> Command {
     let (folder, words) = row.command();
     let mut command = folder.command(&words);
     command.env("TSTAR_FLUSH_INTERVAL", "1ms").env("TSTAR_MAX_STALENESS", "1ms");
-    // No daemon runs: most kills would come while the command waits for one.
-    command.env("TSTAR_TEST_REPAIR_AT_ONCE", "1");
     command
 }
 
