@@ -35,9 +35,6 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// All rights.
-    pub const ALL: Self = Self { read: true, write: true };
-
     /// Parses names, separated by commas; `None` if one is unknown or repeated.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -159,7 +156,7 @@ mod tests {
         assert!(read.has(Right::Read) && !read.has(Right::Write));
         assert!(write.has(Right::Write) && !write.has(Right::Read));
         for both in ["read,write", "write, read"] {
-            assert_eq!(Rights::parse(both), Some(Rights::ALL), "{both}");
+            assert_eq!(Rights::parse(both), Some(Rights { read: true, write: true }), "{both}");
         }
         for wrong in ["", "Read", "read,", "read,read", "admin", "read write"] {
             assert_eq!(Rights::parse(wrong), None, "{wrong}");
@@ -168,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_of_a_token_has_no_part_of_its_secret() {
-        let token = Token::new("ops", Rights::ALL, "correct-horse-battery");
+        let token = Token::new("ops", Rights { read: true, write: true }, "correct-horse-battery");
         let shown = format!("{token:?}");
         assert!(shown.contains("ops") && shown.contains("TokenKey"), "{shown}");
         assert!(!shown.contains("horse") && !shown.contains('['), "{shown}");

@@ -110,8 +110,6 @@ impl Fates {
 /// The dead letter topic of a log, with the offset ranges that it had when it was opened.
 pub struct LetterTopic {
     brokers: Brokers,
-    /// Input topic.
-    input: String,
     name: String,
     extents: Vec<OffsetRange>,
 }
@@ -128,19 +126,13 @@ impl LetterTopic {
             return Err(KafkaError::NoDlqTopic { topic: name });
         };
         let extents = topics.extents(&name, partitions)?;
-        Ok(Self { brokers: brokers.clone(), input: input.to_owned(), name, extents })
+        Ok(Self { brokers: brokers.clone(), name, extents })
     }
 
     /// Name of this topic.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Input topic.
-    #[must_use]
-    pub fn input(&self) -> &str {
-        &self.input
     }
 
     /// End offset of each partition: a [`LetterScan`] stops there.
