@@ -153,6 +153,7 @@ proptest! {
     fn agrees_with_a_set(
         parts in prop::collection::vec(prop::collection::vec(0..9000_i64, 1..3000), 1..4),
         packs_every in prop_oneof![Just(usize::MAX), 1..900_usize],
+        first in 0..11_i64,
     ) {
         let mut whole: Option<Path> = None;
         let mut expected = BTreeSet::new();
@@ -182,7 +183,8 @@ proptest! {
         prop_assert!(times.eq(expected.iter().copied()));
         whole.pack();
         whole.check();
-        for time in 0..9000 {
+        // Each lookup unpacks a chunk: all of them took half of the time of all unit tests.
+        for time in (first..9000).step_by(11) {
             prop_assert_eq!(whole.get(DeviceTime(time)).is_some(), expected.contains(&time));
         }
         let again = Path::from_sorted(whole.iter()).unwrap();
