@@ -1,5 +1,6 @@
 //! `export`: prints trips or their samples, by device id (in byte order), then start time.
 
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ Examples:
   tstar export --format csv --prefix 202611
   tstar export --device truck-17 --format gpx
   tstar export --day 2026-11-20 --format geojson --out day.geojson
-  tstar export --format parquet --out trips.parquet
+  tstar export --out trips.parquet
   tstar export --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --format csv --points
 
 --from, --to and --day select trips that overlap the range, both ends inclusive; --prefix selects by
@@ -63,7 +64,7 @@ pub struct ExportArgs {
     /// Write to this file, which appears, or is replaced, once it is complete
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Output format [default: ndjson]
+    /// Output format [default: that of the suffix of --out, else ndjson]
     #[arg(long, value_name = "FORMAT", value_parser = form_parser())]
     pub format: Option<Form>,
     /// Short for --format json
@@ -100,8 +101,8 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
     let form = args.form()?;
+    let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let selection = args.selection(device.clone())?;
     if let Some(device) = &device {
@@ -134,9 +135,12 @@ pub async fn run(
 impl ExportArgs {
     /// The format, which must be able to hold what is asked for.
     fn form(&self) -> Result<Form, InvalidRequest> {
+        let named = self.format.or(self.json.then_some(Form::Json));
         // A table needs its widest row first, so the default is NDJSON, on a terminal, too.
-        let default = if self.json { Form::Json } else { Form::Ndjson };
-        let form = self.format.unwrap_or(default);
+        let form = match &self.out {
+            Some(out) => form_of(out, named)?,
+            None => named.unwrap_or(Form::Ndjson),
+        };
         self.path.check(form.into())?;
         if self.points && !form.spec().has_points() {
             let (name, forms) = (form.spec().name, enumerated(&point_forms(), "or"));
@@ -170,6 +174,30 @@ impl ExportArgs {
         let writer = writer.expecting(Extras::tagged(TagValues::new()));
         Ok(writer.with_stops(self.path.stop_rule()))
     }
+}
+
+/// The format of a file: the named one, else that of its suffix. They must not contradict.
+fn form_of(out: &Path, named: Option<Form>) -> Result<Form, InvalidRequest> {
+    let Some(suffix) = out.extension().and_then(OsStr::to_str) else {
+        return Ok(named.unwrap_or(Form::Ndjson));
+    };
+    let (file, of_suffix) = (out.display(), Form::of_suffix(suffix));
+    let problem = match (named, of_suffix) {
+        (Some(named), Some(_)) if !named.spec().has_suffix(suffix) => {
+            let FormSpec { name, suffixes, .. } = named.spec();
+            format!(
+                "`--out {file}` does not have a suffix of format {name}; leave out --format and \
+                 --json for the format of .{suffix}, or name the file .{}",
+                suffixes[0]
+            )
+        }
+        (None, None) => format!(
+            "`--out {file}`: .{suffix} is not the suffix of a format; add --format with {}",
+            enumerated(&Form::names(|_| true), "or")
+        ),
+        (Some(form), _) | (None, Some(form)) => return Ok(form),
+    };
+    Err(InvalidRequest(problem))
 }
 
 /// The file to write: of a symbolic link, the file that it leads to. Only a regular file is

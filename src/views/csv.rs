@@ -10,6 +10,7 @@ use crate::timeline::ReadingKind;
 /// A row for each trip, without its path, or for each sample.
 pub(super) static CSV: FormSpec = FormSpec {
     name: "csv",
+    suffixes: &["csv"],
     help: "Rows with a header; spreadsheets read a device id that starts with = + - or @ as a \
            formula",
     media_type: None,

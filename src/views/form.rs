@@ -52,6 +52,12 @@ impl Form {
         specs.map(|spec| spec.name).collect()
     }
 
+    /// The format of a file by the suffix of its name; `None` if no format has it.
+    #[must_use]
+    pub fn of_suffix(suffix: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.spec().has_suffix(suffix))
+    }
+
     /// The description of the format.
     #[must_use]
     pub fn spec(self) -> &'static FormSpec {
@@ -97,6 +103,8 @@ pub enum PathRule {
 pub struct FormSpec {
     /// Name in `--format`; with a dot before it, the suffix that selects the format in a URL.
     pub name: &'static str,
+    /// Suffixes of files in it, without the dot. A suffix selects the first format that has it.
+    pub suffixes: &'static [&'static str],
     /// What it is, in one line.
     pub help: &'static str,
     /// Media type, if the HTTP API serves a single trip in this format.
@@ -114,6 +122,12 @@ impl FormSpec {
     #[must_use]
     pub fn has_points(&self) -> bool {
         self.points.is_some()
+    }
+
+    /// Whether a file in it may have this suffix.
+    #[must_use]
+    pub fn has_suffix(&self, suffix: &str) -> bool {
+        self.suffixes.iter().any(|own| own.eq_ignore_ascii_case(suffix))
     }
 
     /// Whether it is not text.

@@ -20,6 +20,7 @@ const COLLECTION: Frame = Frame {
 /// One `FeatureCollection` with a feature for each trip.
 pub(super) static GEOJSON: FormSpec = FormSpec {
     name: "geojson",
+    suffixes: &["geojson", "json"],
     help: "One FeatureCollection",
     media_type: Some("application/geo+json"),
     path: PathRule::Always,
@@ -33,6 +34,7 @@ pub(super) static GEOJSON: FormSpec = FormSpec {
 /// time.
 pub(super) static KEPLER: FormSpec = FormSpec {
     name: "kepler",
+    suffixes: &["geojson", "json"],
     help: "One FeatureCollection with times as the fourth coordinate",
     media_type: None,
     path: PathRule::Always,

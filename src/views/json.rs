@@ -15,6 +15,7 @@ const ARRAY: Frame =
 /// One object per line.
 pub(super) static NDJSON: FormSpec = FormSpec {
     name: "ndjson",
+    suffixes: &["ndjson", "jsonl"],
     help: "One JSON object per line",
     media_type: None,
     path: PathRule::OnRequest,
@@ -25,6 +26,7 @@ pub(super) static NDJSON: FormSpec = FormSpec {
 /// One array.
 pub(super) static JSON: FormSpec = FormSpec {
     name: "json",
+    suffixes: &["json"],
     help: "One JSON value",
     media_type: None,
     path: PathRule::OnRequest,

@@ -12,6 +12,7 @@ use crate::timeline::{Path, ReadingKind, Sample};
 /// One `FeatureCollection` with a moving point for each trip.
 pub(super) static MF_JSON: FormSpec = FormSpec {
     name: "mfjson",
+    suffixes: &["mfjson", "geojson", "json"],
     help: "One collection of OGC Moving Features JSON",
     media_type: None,
     path: PathRule::Always,

@@ -16,6 +16,7 @@ use crate::timeline::ReadingKind;
 /// programs read, Garmin's.
 pub(super) static GPX: FormSpec = FormSpec {
     name: "gpx",
+    suffixes: &["gpx"],
     help: "One GPX 1.1 file",
     media_type: Some("application/gpx+xml"),
     path: PathRule::Always,
@@ -26,6 +27,7 @@ pub(super) static GPX: FormSpec = FormSpec {
 /// One KML 2.2 file with a track for each trip, which Google Earth animates.
 pub(super) static KML: FormSpec = FormSpec {
     name: "kml",
+    suffixes: &["kml"],
     help: "One KML 2.2 file",
     media_type: None,
     path: PathRule::Always,

@@ -18,6 +18,7 @@ use crate::timeline::{Path, ReadingKind};
 /// Trips as GeoParquet 1.1, samples as Parquet.
 pub(super) static PARQUET: FormSpec = FormSpec {
     name: "parquet",
+    suffixes: &["parquet", "geoparquet"],
     help: "One GeoParquet 1.1 file; of samples, one Parquet file",
     media_type: None,
     path: PathRule::Always,

@@ -155,14 +155,57 @@ fn a_file_has_what_stdout_has_and_is_whole_or_not_there() {
     let half = damaged.len() / 2;
     damaged[half..].fill(0xff);
     folder.write("damaged.db", damaged);
-    let ran = folder.run("export --path --out bad.csv --store sqlite:damaged.db").ends(74);
+    folder.write("bad.ndjson", "old");
+    let ran = folder.run("export --path --out bad.ndjson --store sqlite:damaged.db").ends(74);
     ran.says(&["damaged.db", "malformed"]);
-    assert_eq!(folder.read("bad.csv"), b"old");
+    for name in ["bad.csv", "bad.ndjson"] {
+        assert_eq!(folder.read(name), b"old");
+    }
     for place in ["/dev/null", "."] {
         folder.run(&format!("export --out {place}")).ends(2).says(&["is not a regular file"]);
     }
     folder.run("export --out none/new.csv").ends(74).says(&["none/new.csv"]);
     assert_eq!(hidden(&folder), [""; 0]);
+}
+
+#[test]
+fn the_suffix_of_the_file_is_its_format_and_contradicts_none() {
+    let folder = fleet();
+    for (file, format) in [
+        ("trips", "ndjson"),
+        ("trips.jsonl", "ndjson"),
+        ("trips.ndjson", "ndjson"),
+        ("trips.json", "json"),
+        ("trips.CSV", "csv"),
+        ("trips.geojson", "geojson"),
+        ("trips.gpx", "gpx"),
+        ("trips.kml", "kml"),
+        ("trips.mfjson", "mfjson"),
+        ("trips.parquet", "parquet"),
+    ] {
+        folder.run(&format!("export --out {file}")).ends(0).prints_nothing();
+        let expected = folder.run(&format!("export --format {format}")).ends(0).stdout;
+        assert!(folder.read(file) == expected, "{file}");
+    }
+    for (flags, file) in [
+        ("--format mfjson", "a.mf.json"),
+        ("--format kepler", "a.geojson"),
+        ("--format csv", "a.txt"),
+    ] {
+        folder.run(&format!("export {flags} --out {file}")).ends(0);
+        assert_eq!(folder.read(file), folder.run(&format!("export {flags}")).ends(0).stdout);
+    }
+    for (flags, file, hint) in [
+        ("--format csv", "b.parquet", "name the file .csv"),
+        ("--json", "b.geojson", "name the file .json"),
+        ("--format ndjson", "b.json", "name the file .ndjson"),
+        ("", "b.xlsx", "add --format"),
+        ("", "b.csv.gz", ".gz is not the suffix"),
+    ] {
+        let ran = folder.run(&format!("export {flags} --out {file}")).ends(2);
+        ran.prints_nothing().says(&[&format!("`--out {file}`"), hint]);
+        assert!(!folder.has(file));
+    }
 }
 
 /// The temporary files in a folder.
