@@ -182,6 +182,7 @@ fn store(error: &StoreError) -> u8 {
         StoreError::Failed { source, .. } => log(&**source).unwrap_or(IO),
         StoreError::NotAStore { .. }
         | StoreError::InTheWay { .. }
+        | StoreError::InRoot { .. }
         | StoreError::NoSchema { .. }
         | StoreError::Denied { .. }
         | StoreError::Options { .. }

@@ -15,6 +15,16 @@ pub enum StoreError {
         /// Path of the file.
         location: String,
     },
+    /// The store does not exist, and its file would be a new one directly in `/`: most such URLs
+    /// have a slash too many.
+    #[error(
+        "store `{location}` does not exist, and none is created directly in `/`; for a file in the current folder write sqlite:{}, else name a folder, such as sqlite:/var/lib/tstar{location}",
+        location.trim_start_matches('/')
+    )]
+    InRoot {
+        /// Path of the file.
+        location: String,
+    },
     /// Another process has the store, and no two of them may at the same time.
     #[error(
         "store `{location}` is locked by another writer, or by a reader that may not write to its folder (lock file `{lock}`); wait for it to end, or use another --store"

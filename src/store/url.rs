@@ -1,4 +1,5 @@
-//! Store URLs: `sqlite:FILE` and `scylla://host:9042,host2/keyspace`.
+//! Store URLs: `sqlite:FILE` and `scylla://host:9042,host2/keyspace`. As other programs have it,
+//! `sqlite://FILE` is the same file, and `sqlite:///FILE` begins at the root.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -97,8 +98,12 @@ impl StoreUrl {
             return Err(StoreUrlError::Bare { url: shown_url() });
         };
         match scheme {
-            "sqlite" if rest.is_empty() => Err(StoreUrlError::Empty { url: shown_url() }),
-            "sqlite" => Ok(Self(Address::Sqlite(rest.into()))),
+            "sqlite" => match rest.strip_prefix("//").unwrap_or(rest) {
+                file if file.is_empty() || file.ends_with('/') => {
+                    Err(StoreUrlError::Empty { url: shown_url() })
+                }
+                file => Ok(Self(Address::Sqlite(file.into()))),
+            },
             "scylla" => match parse_scylla(rest) {
                 Ok(address) => Ok(Self(Address::Scylla(address))),
                 Err(problem) => Err(StoreUrlError::Scylla { url: shown_url(), problem }),
@@ -162,15 +167,25 @@ mod tests {
 
     #[test]
     fn a_url_names_its_scheme() {
-        assert_eq!(
-            StoreUrl::parse("sqlite:a/b.db"),
-            Ok(StoreUrl(Address::Sqlite("a/b.db".into())))
-        );
+        for (url, file) in [
+            ("sqlite:a/b.db", "a/b.db"),
+            ("sqlite:/a/b.db", "/a/b.db"),
+            ("sqlite://trips.db", "trips.db"),
+            ("sqlite://./a/b.db", "./a/b.db"),
+            ("sqlite:///a/b.db", "/a/b.db"),
+        ] {
+            let read = StoreUrl::parse(url).unwrap();
+            assert_eq!(read.path(), Some(Path::new(file)), "{url}");
+            assert_eq!(StoreUrl::parse(&read.to_string()), Ok(read), "{url}");
+        }
         for (url, hint) in [
             ("trips.db", "write sqlite:trips.db"),
             ("./a:b.db", "write sqlite:./a:b.db"),
             ("", "not a store URL"),
             ("sqlite:", "names no file"),
+            ("sqlite://", "names no file"),
+            ("sqlite:///", "names no file"),
+            ("sqlite://data/", "names no file"),
             ("scylla:fleet", "`//` must follow"),
             ("scylla://localhost", "names no keyspace"),
             ("scylla://localhost/", "`` is not a valid keyspace name"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::backup::Backup;
 
 use super::lock::WriterLock;
-use super::open::connect;
+use super::open::{connect, refuse_new_in_root};
 use super::{SqliteStore, failed};
 use crate::store::StoreError;
 use crate::store::files::{NewFile, with_suffix};
@@ -60,6 +60,7 @@ impl SqliteStore {
         write: impl FnOnce(&NewFile) -> io::Result<()>,
     ) -> Result<(), StoreError> {
         let location = path.display().to_string();
+        refuse_new_in_root(path)?;
         let _lock = WriterLock::acquire(path, &location)?;
         // What SQLite finds next to a file of this name, it takes for a part of it.
         for suffix in ["", "-wal", "-shm", "-journal"] {

@@ -109,6 +109,7 @@ impl SqliteStore {
     /// Opens or creates a file for writing, before its log is checked.
     fn open_file(path: &Path, keep_changes: u64) -> Result<Self, StoreError> {
         let location = path.display().to_string();
+        refuse_new_in_root(path)?;
         let lock = WriterLock::acquire(path, &location)?;
         // SQLite copies the mode of this file to the files it creates next to it.
         files::create(path).map_err(failed(&location, "creating the file"))?;
@@ -254,6 +255,14 @@ pub(super) fn scratch(
     let kind = if of_topic { LogKind::Topic } else { LogKind::Files };
     store.check_log(kind, &rules.clone().into())?;
     Ok(store)
+}
+
+/// Refuses a file that does not exist and would be directly in `/`.
+pub(super) fn refuse_new_in_root(path: &Path) -> Result<(), StoreError> {
+    if path.parent() == Some(Path::new("/")) && path.symlink_metadata().is_err() {
+        return Err(StoreError::InRoot { location: path.display().to_string() });
+    }
+    Ok(())
 }
 
 /// Opens an existing file for reading and writing. The prefix `./` keeps SQLite from interpreting

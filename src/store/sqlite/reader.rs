@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{Access, access};
 
 use super::lock::{ReaderLock, lock_path};
-use super::open::{FORMATS, format, newest};
+use super::open::{FORMATS, format, newest, refuse_new_in_root};
 use super::{SqliteStore, failed};
 use crate::store::StoreError;
 use crate::store::files::with_suffix;
@@ -25,6 +25,7 @@ impl SqliteStore {
     /// be written, and a writer has the store open or ended without completing it.
     pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
         let location = path.display().to_string();
+        refuse_new_in_root(path)?;
         if !path.exists() {
             return Err(StoreError::Missing { location });
         }

@@ -49,6 +49,28 @@ fn what_is_not_there_is_74_and_makes_no_store() {
 }
 
 #[test]
+fn a_new_store_directly_in_the_root_is_78_and_two_slashes_name_a_relative_one() {
+    let folder = one_sample();
+    folder.ingest("log --store sqlite://trips.db");
+    assert_eq!(folder.trips("trips.db").len(), 1);
+    folder.run("backup copy.db").ends(0);
+    let name = folder.dir.path().file_name().unwrap().to_str().unwrap();
+    for url in [format!("sqlite:/{name}.db"), format!("sqlite:///{name}.db")] {
+        for words in ["ingest log", "restore copy.db", "export", "rebuild log --into"] {
+            let flag = if words.ends_with("--into") { "" } else { "--store" };
+            let ran = folder.run(&format!("{words} {flag} {url}")).ends(78).prints_nothing();
+            ran.says(&[
+                &format!("store `/{name}.db` does not exist"),
+                &format!(" sqlite:{name}.db"),
+            ]);
+        }
+    }
+    assert!(!std::path::Path::new(&format!("/{name}.db")).exists());
+    let absolute = folder.path("trips.db");
+    folder.run(&format!("lookup truck-17 0 --store sqlite://{}", absolute.display())).ends(1);
+}
+
+#[test]
 fn other_rules_on_an_old_store_are_78_and_name_both() {
     let folder = one_sample();
     folder.ingest("log");
