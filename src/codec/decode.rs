@@ -9,7 +9,7 @@ use zstd::bulk::Decompressor;
 use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_content_size};
 
 use super::column::ColumnReader;
-use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD};
+use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD, checksum};
 use crate::model::column::{entries, take_varint};
 use crate::model::scalar::DeviceTime;
 use crate::timeline::{Path, READINGS, Reading, ReadingKind, Sample};
@@ -40,12 +40,16 @@ pub fn is_same_message(one: &[u8], other: &[u8]) -> bool {
 
 /// The message of a blob, decompressed.
 fn message_of(blob: &[u8]) -> Result<Cow<'_, [u8]>, BlobError> {
-    let (&header, body) = blob.split_first().ok_or(BlobError::Empty)?;
-    match header {
-        PLAIN => bounded(body.len() as u64).map(|_| Cow::Borrowed(body)),
-        ZSTD => decompressed(body).map(Cow::Owned),
-        other => Err(BlobError::Header(other)),
+    let (&header, rest) = blob.split_first().ok_or(BlobError::Empty)?;
+    if !matches!(header, PLAIN | ZSTD) {
+        return Err(BlobError::Header(header));
     }
+    let (written, body) = rest.split_first_chunk().ok_or(BlobError::Checksum)?;
+    let message = match header {
+        PLAIN => bounded(body.len() as u64).map(|_| Cow::Borrowed(body))?,
+        _ => Cow::Owned(decompressed(body)?),
+    };
+    if checksum(&message) != *written { Err(BlobError::Checksum) } else { Ok(message) }
 }
 
 fn bounded(declared: u64) -> Result<usize, BlobError> {

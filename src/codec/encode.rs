@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::compress_bound;
 
-use super::{Message, PLAIN, ZSTD};
+use super::{Message, PLAIN, ZSTD, checksum};
 use crate::model::column::{Steps, push};
 use crate::timeline::{Path, Reading, Sample};
 
@@ -52,7 +52,7 @@ pub fn encode(path: &Path) -> Vec<u8> {
 }
 
 impl Encoder {
-    /// The message with its header, compressed if that makes it smaller.
+    /// The message with its header and checksum, compressed if that makes it smaller.
     fn blob(&mut self) -> Vec<u8> {
         let (mut header, mut body) = (PLAIN, &self.plain);
         if self.plain.len() >= MIN_COMPRESSED {
@@ -66,8 +66,10 @@ impl Encoder {
                 (header, body) = (ZSTD, &self.frame);
             }
         }
-        let mut blob = Vec::with_capacity(1 + body.len());
+        let checksum = checksum(&self.plain);
+        let mut blob = Vec::with_capacity(1 + checksum.len() + body.len());
         blob.push(header);
+        blob.extend_from_slice(&checksum);
         blob.extend_from_slice(body);
         blob
     }

@@ -1,9 +1,10 @@
 //! Trips as rows, and their paths as bytes: column `path` of a row. The format of the path is
 //! documented in `schema/path.proto`, for readers in any language.
 //!
-//! A blob is one header byte and the message, plain or as a zstd frame. The message stores
-//! differences, because compression alone gains little on columns of numbers. Encoding is a pure
-//! function of the samples: the same path always gives the same bytes.
+//! A blob is one header byte, the checksum of the message, and the message, plain or as a zstd
+//! frame. The message stores differences, because compression alone gains little on columns of
+//! numbers; a flipped bit in it would move all later samples. Encoding is a pure function of the
+//! samples: the same path always gives the same bytes.
 
 mod column;
 mod decode;
@@ -28,6 +29,12 @@ const PLAIN: u8 = 0x01;
 
 /// Header of a message in a zstd frame.
 const ZSTD: u8 = 0x02;
+
+/// The checksum of a message, as it is stored: its CRC-32, the lowest byte first.
+#[must_use]
+pub fn checksum(message: &[u8]) -> [u8; 4] {
+    crc32fast::hash(message).to_le_bytes()
+}
 
 /// Maximum size of the message in a blob, bytes: enough for two million samples in the worst case,
 /// twenty times the default `max_samples`. A blob that declares more is refused before memory is
@@ -93,6 +100,12 @@ pub enum BlobError {
          use the tstar version that wrote it"
     )]
     Header(u8),
+    /// The message is not the one that was written.
+    #[error(
+        "the path has another checksum than it was written with; \
+         rebuild the row from the log or its files"
+    )]
+    Checksum,
     /// The zstd frame does not declare its content size.
     #[error("the path's zstd frame declares no content size; write it with one")]
     NoSize,

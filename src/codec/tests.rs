@@ -62,18 +62,25 @@ fn three() -> Vec<Sample> {
     ]
 }
 
+/// Length of header and checksum.
+const HEAD: usize = 5;
+
 fn published() -> Published {
     let blob = encode(&path(&three()));
     assert_eq!(blob[0], PLAIN);
-    Published::decode(&blob[1..]).unwrap()
+    Published::decode(&blob[HEAD..]).unwrap()
+}
+
+fn unpacked(message: &[u8]) -> Vec<u8> {
+    [&[PLAIN], &checksum(message)[..], message].concat()
 }
 
 fn plain(message: &Published) -> Vec<u8> {
-    [vec![PLAIN], message.encode_to_vec()].concat()
+    unpacked(&message.encode_to_vec())
 }
 
 fn framed(message: &[u8]) -> Vec<u8> {
-    [vec![ZSTD], zstd::bulk::compress(message, 3).unwrap()].concat()
+    [&[ZSTD], &checksum(message)[..], &zstd::bulk::compress(message, 3).unwrap()].concat()
 }
 
 #[test]
@@ -130,15 +137,33 @@ fn long_paths_are_compressed_and_small_ones_are_not() {
     assert_round_trip(&long);
     assert_eq!(encode(&path(&long[..100]))[0], PLAIN);
     // Another writer may compress it.
-    let message = &encode(&path(&long[..100]))[1..];
+    let message = &encode(&path(&long[..100]))[HEAD..];
     assert!(framed(message).len() < message.len());
     assert!(decode(&framed(message)).unwrap().iter().eq(long[..100].iter().copied()));
 }
 
 #[test]
+fn a_flipped_bit_is_found_in_both_kinds_of_blob() {
+    let drive = (0..200).map(|k| sample(k * 1_000 + k * k % 7, 10 * k as i32, -20, [None; 4]));
+    let long = encode(&path(&drive.collect::<Vec<_>>()));
+    let short = encode(&path(&three()));
+    assert_eq!([long[0], short[0]], [ZSTD, PLAIN]);
+    for blob in [long, short] {
+        for bit in 0..8 * blob.len() {
+            let mut flipped = blob.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            // Some bits of a zstd frame have no meaning.
+            if let Ok(read) = decode(&flipped) {
+                assert_eq!((encode(&read) == blob, blob[0]), (true, ZSTD), "bit {bit}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_message_is_the_same_however_it_is_compressed() {
     let blob = encode(&path(&three()));
-    let (frame, shorter) = (framed(&blob[1..]), encode(&path(&three()[..2])));
+    let (frame, shorter) = (framed(&blob[HEAD..]), encode(&path(&three()[..2])));
     assert_ne!(blob, frame);
     for (one, other, is_same) in [
         (&blob, &blob, true),
@@ -162,21 +187,26 @@ fn refuses_bytes_that_are_not_a_path() {
         assert_eq!(decode(&[header, 8, 1]).unwrap_err(), BlobError::Header(header));
     }
     let good = encode(&path(&three()));
-    // Cut before its readings, the message is valid: its samples have no readings.
-    let bare = 1 + 2 + 8 + 5 + 5;
     for cut in 1..good.len() {
-        assert_eq!(decode(&good[..cut]).is_ok(), cut == bare, "{cut}");
+        assert_eq!(decode(&good[..cut]).unwrap_err(), BlobError::Checksum, "{cut}");
+    }
+    let message = &good[HEAD..];
+    // Cut before its readings, the message is valid: its samples have no readings.
+    let bare = 2 + 8 + 5 + 5;
+    for cut in 1..message.len() {
+        assert_eq!(decode(&unpacked(&message[..cut])).is_ok(), cut == bare, "{cut}");
     }
     for tail in [&[0][..], &[0x0a, 0], &[0x68, 1], &[0x08, 3], &[0x4a, 0]] {
-        assert!(matches!(decode(&[&good, tail].concat()), Err(BlobError::Message(_))), "{tail:?}");
+        let longer = decode(&unpacked(&[message, tail].concat()));
+        assert!(matches!(longer, Err(BlobError::Message(_))), "{tail:?}");
     }
-    let frame = framed(&good[1..]);
+    let frame = framed(message);
     assert!(decode(&frame).is_ok());
-    for tail in [&[0][..], &frame[1..], &[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]] {
+    for tail in [&[0][..], &frame[HEAD..], &[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]] {
         assert!(matches!(decode(&[&frame, tail].concat()), Err(BlobError::Frame(_))), "{tail:?}");
     }
     // A lone skippable frame, and an empty frame.
-    assert!(decode(&[ZSTD, 0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]).is_err());
+    assert!(decode(&[ZSTD, 0, 0, 0, 0, 0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]).is_err());
     assert!(decode(&framed(&[])).is_err());
 }
 
@@ -223,7 +253,7 @@ fn refuses_overlong_varints() {
     for column in [&mut message.time_ms, &mut message.lat_e7, &mut message.lon_e7] {
         column.push(2);
     }
-    let blob = |message: &Message| [vec![PLAIN], message.encode_to_vec()].concat();
+    let blob = |message: &Message| unpacked(&message.encode_to_vec());
     assert!(decode(&blob(&message)).is_ok());
     for long in [&[0x82, 0][..], &[0x82, 0x80, 0], &[0x82; 11], &[0xff; 9], &[0x80], &[2, 0x80]] {
         message.lat_e7 = long.to_vec();
@@ -245,7 +275,9 @@ fn refuses_overlong_varints() {
 /// A single-segment zstd frame that declares `size`, with blocks of 4 bytes that decompress to
 /// 128 KiB of zeros each.
 fn zeros(size: u64, blocks: usize) -> Vec<u8> {
-    let mut frame = vec![ZSTD, 0x28, 0xb5, 0x2f, 0xfd, 0b1110_0000];
+    let checksum = checksum(&vec![0; blocks << 17]);
+    let mut frame = [&[ZSTD], &checksum[..]].concat();
+    frame.extend_from_slice(&[0x28, 0xb5, 0x2f, 0xfd, 0b1110_0000]);
     frame.extend_from_slice(&size.to_le_bytes());
     for block in 0..blocks {
         let last = u32::from(block + 1 == blocks);
@@ -268,9 +300,11 @@ fn bombs_are_refused_by_their_declared_size() {
         assert!(matches!(decode(&zeros(wrong, 8)), Err(BlobError::Frame(_))), "{wrong}");
     }
     // No declared size, as written by streaming writers.
-    let mut writer = zstd::stream::Encoder::new(vec![ZSTD], 3).unwrap();
+    let plain = encode(&path(&three()));
+    let head = [&[ZSTD], &plain[1..HEAD]].concat();
+    let mut writer = zstd::stream::Encoder::new(head, 3).unwrap();
     writer.include_contentsize(false).unwrap();
-    writer.write_all(&encode(&path(&three()))[1..]).unwrap();
+    writer.write_all(&plain[HEAD..]).unwrap();
     let frame = writer.finish().unwrap();
     assert_eq!(decode(&frame).unwrap_err(), BlobError::NoSize);
 }
@@ -356,6 +390,7 @@ proptest! {
     fn random_bytes_never_panic(header in 0..4_u8, bytes: Vec<u8>) {
         check_hostile(&bytes);
         check_hostile(&[&[header], bytes.as_slice()].concat());
+        check_hostile(&unpacked(&bytes));
         check_hostile(&framed(&bytes));
     }
 
@@ -378,11 +413,11 @@ proptest! {
         check_hostile(&blob[..cut.index(blob.len())]);
         // Mutations inside the compressed message too.
         let message = match blob[0] {
-            PLAIN => blob[1..].to_vec(),
-            _ => zstd::bulk::decompress(&blob[1..], MAX_MESSAGE_BYTES).unwrap(),
+            PLAIN => blob[HEAD..].to_vec(),
+            _ => zstd::bulk::decompress(&blob[HEAD..], MAX_MESSAGE_BYTES).unwrap(),
         };
         let message = mutate(&message);
         check_hostile(&framed(&message));
-        check_hostile(&[&[PLAIN], message.as_slice()].concat());
+        check_hostile(&unpacked(&message));
     }
 }

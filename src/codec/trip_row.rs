@@ -16,6 +16,8 @@ pub struct RowError {
     pub device: String,
     /// UTC day of the copy, ms.
     pub bucket: DeviceTime,
+    /// Start of the trip, ms.
+    pub start_ms: DeviceTime,
     /// End of the trip, ms.
     pub end_ms: DeviceTime,
     /// What is wrong.
@@ -171,6 +173,7 @@ impl TripRow {
         let malformed = |reason: String| RowError {
             device: self.device_id.clone(),
             bucket: day_of(self.start_ms).start_ms(),
+            start_ms: self.start_ms,
             end_ms: self.end_ms,
             reason,
         };

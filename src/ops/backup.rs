@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::row_check::{Fault, check_file};
 use super::{BadData, InvalidRequest};
 use crate::store::files::NewFile;
 use crate::store::sqlite::SqliteStore;
@@ -79,7 +81,10 @@ pub async fn back_up(
     let failed = || format!("`{}` cannot be written", file.display());
     let new = NewFile::create(file).with_context(failed)?;
     store.copy_to(new.path())?;
-    let report = check(new.path(), None).await?;
+    let report = examine(new.path(), None, |fault| {
+        format!("store `{}` is damaged: {}; {}", path.display(), fault.found, fault.repair)
+    })
+    .await?;
     new.persist(file).with_context(failed)?;
     Ok(BackupReport { file: file.display().to_string(), ..report })
 }
@@ -89,11 +94,22 @@ pub async fn back_up(
 /// # Errors
 /// It is not.
 pub async fn check(file: &Path, sha256: Option<&str>) -> anyhow::Result<BackupReport> {
+    let name = file.display();
+    examine(file, sha256, |fault| {
+        format!("`{name}` is damaged: {}; take another backup", fault.found)
+    })
+    .await
+}
+
+async fn examine(
+    file: &Path,
+    sha256: Option<&str>,
+    damaged: impl FnOnce(&Fault) -> String,
+) -> anyhow::Result<BackupReport> {
     let name = file.display().to_string();
-    let store = SqliteStore::open_reader(file)?;
-    if let Some(fault) = store.is_sound()? {
-        let problem = format!("`{name}` is damaged: SQLite finds: {fault}; take another backup");
-        return Err(BadData(problem).into());
+    let store = Arc::new(SqliteStore::open_reader(file)?);
+    if let Some(fault) = check_file(&store).await? {
+        return Err(BadData(damaged(&fault)).into());
     }
     let read = position(&store).await?;
     drop(store);

@@ -21,6 +21,7 @@ mod outcome;
 pub mod position_backup;
 pub mod rebuild;
 pub mod replay;
+pub mod row_check;
 pub mod run;
 pub mod schema;
 pub mod serve;

@@ -90,8 +90,13 @@ async fn trips_of_day(
     rows.retain(|row| match row.fault(device_id) {
         None => true,
         Some(reason) => {
-            let (device, bucket) = (device_id.to_owned(), day.start_ms());
-            skip::malformed(&RowError { device, bucket, end_ms: row.end_ms, reason });
+            skip::malformed(&RowError {
+                device: device_id.to_owned(),
+                bucket: day.start_ms(),
+                start_ms: row.start_ms,
+                end_ms: row.end_ms,
+                reason,
+            });
             false
         }
     });

@@ -26,7 +26,7 @@ pub mod positions;
 pub mod raw;
 pub mod schemas;
 pub mod scylla;
-mod skip;
+pub mod skip;
 pub mod sqlite;
 pub mod tags;
 mod timed;

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 
-use super::{StoreError, TripRow};
+use super::{RowError, StoreError, TripRow};
 use crate::codec::is_same_message;
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::timeline::{LegFilter, day_of};
 
 macro_rules! define_columns {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
@@ -24,6 +25,24 @@ macro_rules! define_columns {
         /// The cells of a row.
         fn cells(row: TripRow) -> Vec<Cell> {
             vec![$(<$kind as CellKind>::cell(row.$field)),*]
+        }
+
+        impl RawRow {
+            /// The row of a trip.
+            ///
+            /// # Errors
+            /// The first column whose value a trip cannot have.
+            pub fn to_trip_row(&self) -> Result<TripRow, RowError> {
+                let mut cells = self.cells.iter();
+                Ok(TripRow {
+                    device_id: self.device_id.clone(),
+                    end_ms: self.end_ms,
+                    start_ms: self.start_ms,
+                    $($field: cells.next().and_then(<$kind as CellKind>::from_cell).ok_or_else(
+                        || self.malformed(concat!("its ", stringify!($name), " is not valid"))
+                    )?,)*
+                })
+            }
         }
     };
 }
@@ -59,31 +78,49 @@ impl Cell {
 pub(super) trait CellKind: ColumnKind {
     /// The cell with a value.
     fn cell(value: Self::Value) -> Cell;
+
+    /// The value of a cell; `None` if it is of another kind.
+    fn from_cell(cell: &Cell) -> Option<Self::Value>;
 }
 
 macro_rules! cells {
-    ($($kind:ident, $value:ident => $cell:expr;)*) => {
+    ($($kind:ident, $value:ident => $cell:expr, $read:pat => $back:expr;)*) => {
         $(impl CellKind for kind::$kind {
             fn cell($value: Self::Value) -> Cell {
                 $cell
+            }
+
+            fn from_cell(cell: &Cell) -> Option<Self::Value> {
+                match cell {
+                    $read => $back,
+                    _ => None,
+                }
             }
         })*
     };
 }
 
 cells! {
-    Time, time => Cell::Int(time.ms());
-    Version, version => Cell::Int(version.get());
-    Int, value => Cell::Int(value.into());
-    Double, value => Cell::Real(value);
-    Text, value => Cell::Text(value);
-    Blob, value => Cell::Blob(value);
-    Versions, map => Cell::Text(serde_json::to_string(&map).expect("a map of numbers"));
+    Time, time => Cell::Int(time.ms()), Cell::Int(ms) => Some(DeviceTime(*ms));
+    Version, version => Cell::Int(version.get()), Cell::Int(value) => Some(Version(*value));
+    Int, value => Cell::Int(value.into()), Cell::Int(value) => i32::try_from(*value).ok();
+    Double, value => Cell::Real(value), Cell::Real(value) => Some(*value);
+    Text, value => Cell::Text(value), Cell::Text(value) => Some(value.clone());
+    Blob, value => Cell::Blob(value), Cell::Blob(value) => Some(value.clone());
+    Versions, map => Cell::Text(serde_json::to_string(&map).expect("a map of numbers")),
+        Cell::Text(json) => serde_json::from_str(json).ok();
 }
 
 impl<K: CellKind> CellKind for kind::Optional<K> {
     fn cell(value: Self::Value) -> Cell {
         value.map_or(Cell::Null, K::cell)
+    }
+
+    fn from_cell(cell: &Cell) -> Option<Self::Value> {
+        match cell {
+            Cell::Null => Some(None),
+            cell => K::from_cell(cell).map(Some),
+        }
     }
 }
 
@@ -138,6 +175,42 @@ impl RawRow {
     #[must_use]
     pub fn t_star_ms(&self) -> Option<DeviceTime> {
         self.int(Index::t_star as usize).map(DeviceTime)
+    }
+
+    fn malformed(&self, reason: impl Into<String>) -> RowError {
+        RowError {
+            device: self.device_id.clone(),
+            bucket: self.bucket_ms,
+            start_ms: self.start_ms,
+            end_ms: self.end_ms,
+            reason: reason.into(),
+        }
+    }
+
+    /// Checks that the row is a trip, in a day that it touches, and computes again what follows
+    /// from its path. `legs` are the rules under which the store was built.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, legs: LegFilter) -> Result<(), RowError> {
+        let row = self.to_trip_row()?;
+        let trip = row.to_trip()?;
+        let day = day_of(self.bucket_ms);
+        if day.start_ms() != self.bucket_ms || !row.days().any(|touched| touched == day) {
+            return Err(self.malformed("the trip does not touch its day"));
+        }
+        let kept = [row.t_star_ms].into_iter().chain(row.absorbed.keys().copied());
+        if let Some(lost) = kept.chain(row.driver_ms).find(|at| trip.path().get(*at).is_none()) {
+            return Err(self.malformed(format!("the path has no sample at {lost} ms")));
+        }
+        let again = TripRow::from_trip(&row.device_id, &trip, legs);
+        let again = TripRow { partition: row.partition, ..again };
+        match *self.differences(&Self::from_trip_row(&again, day)) {
+            [] => Ok(()),
+            ref names => {
+                Err(self.malformed(format!("{} does not follow from the path", names.join(", "))))
+            }
+        }
     }
 
     /// Names of the columns in which two rows with the same key differ.

@@ -10,6 +10,10 @@ use crate::model::reason::SkipReason;
 use crate::telemetry;
 use crate::timeline::Trip;
 
+/// What repairs a malformed row.
+pub const REPAIR: &str = "stop what writes to the store, then run `tstar verify --repair`, with \
+                          all its files if it was built from files";
+
 /// Minimum interval between two log lines about the same row.
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -24,11 +28,7 @@ pub(crate) fn malformed(error: &impl Display) {
     telemetry::skipped(SkipReason::Malformed);
     let problem = error.to_string();
     if should_log(&problem) {
-        tracing::warn!(
-            problem,
-            "{problem}: the row is skipped; stop the instances that write to the store, run \
-             `tstar verify --repair`, then restart them"
-        );
+        tracing::warn!(problem, "{problem}: the row is skipped; {REPAIR}");
     }
 }
 

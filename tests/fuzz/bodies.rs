@@ -384,13 +384,14 @@ fn check_forms(trip: &TripId) {
     }
 }
 
-/// A path's blob; the bytes after its header, compressed; and a path built from the bytes.
+/// A path's blob; the bytes as its message, plain and compressed; and a path built from the bytes.
 pub fn blob(data: &[u8]) -> bool {
     check_blob(data);
+    let checksum = tstar::internals::codec::checksum(data);
     if let Ok(packed) = zstd::bulk::compress(data, 1) {
-        check_blob(&[&[2], packed.as_slice()].concat());
+        check_blob(&[&[2], &checksum[..], &packed].concat());
     }
-    check_blob(&[&[1], data].concat());
+    check_blob(&[&[1], &checksum[..], data].concat());
     let Some((changes, rest)) = data.split_first_chunk::<6>() else { return false };
     let Some(path) = path_of(rest) else { return false };
     let written = tstar::internals::codec::encode(&path);

@@ -1,5 +1,7 @@
 //! Copies of a store in a file, and what a lost store is restored to.
 
+mod flips;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

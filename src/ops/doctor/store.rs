@@ -18,7 +18,7 @@ const MAX_SKEW_MS: i64 = 1000;
 pub(super) async fn check(store: &AnyStore, clock: fn() -> i64) -> Vec<CheckResult> {
     let mut results = Vec::new();
     if let Some(store) = store.embedded() {
-        results.push(match store.is_sound() {
+        results.push(match store.is_sound(false) {
             Ok(None) => CheckResult::ok("file", "SQLite finds no fault in it"),
             Ok(Some(fault)) => CheckResult::fail(
                 "file",

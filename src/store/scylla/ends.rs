@@ -3,7 +3,7 @@
 use scylla::value::CqlTimestamp;
 
 use super::cql::Cql;
-use super::row::bucket;
+use super::row::{INCOMPLETE, bucket};
 use super::{ScyllaStore, Shared};
 use crate::model::reason::SkipReason;
 use crate::model::scalar::{Day, DeviceTime, Version};
@@ -27,9 +27,13 @@ impl<C: Cql> Shared<C> {
             return None;
         };
         let (Some(t_star), Some(lat), Some(lon)) = (t_star, lat, lon) else {
-            let (device, bucket) = (device_id.to_owned(), day.start_ms());
-            let reason = "a column that every trip has is null".to_owned();
-            skip::malformed(&RowError { device, bucket, end_ms, reason });
+            skip::malformed(&RowError {
+                device: device_id.to_owned(),
+                bucket: day.start_ms(),
+                start_ms,
+                end_ms,
+                reason: INCOMPLETE.to_owned(),
+            });
             return None;
         };
         let t_star_ms = DeviceTime(t_star.0);

@@ -12,6 +12,9 @@ use crate::store::raw::{Cell, CellKind, RawRow};
 use crate::store::{DayWrite, RowError, StoreError, TripRow};
 use crate::timeline::day_of;
 
+/// Why a row without some of its columns is not a trip.
+pub(super) const INCOMPLETE: &str = "a column that every trip has is null";
+
 /// Bound values of the delete of a span.
 #[derive(SerializeRow)]
 pub(super) struct Span<'a> {
@@ -194,8 +197,14 @@ pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
     } else {
         return Ok(());
     };
-    let (device, bucket) = (trip.device_id.clone(), day_of(trip.start_ms).start_ms());
-    Err(RowError { device, bucket, end_ms: trip.end_ms, reason }.into())
+    let error = RowError {
+        device: trip.device_id.clone(),
+        bucket: day_of(trip.start_ms).start_ms(),
+        start_ms: trip.start_ms,
+        end_ms: trip.end_ms,
+        reason,
+    };
+    Err(error.into())
 }
 
 /// Bound values of the copy of a trip in a day: the delete, and the insert one timestamp later,
@@ -213,14 +222,17 @@ pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Inse
 
 impl Raw {
     /// The row; `None` without a version, which means that another program wrote it.
-    pub(super) fn into_row(self) -> Result<Option<TripRow>, StoreError> {
+    pub(super) fn into_row(self) -> Result<Option<TripRow>, RowError> {
         if self.version.is_none() {
             return Ok(None);
         }
-        let (device, bucket, end_ms) =
-            (self.device_id.clone(), DeviceTime(self.bucket.0), DeviceTime(self.end_time.0));
-        let reason = "a column that every trip has is null".to_owned();
-        let malformed = || RowError { device, bucket, end_ms, reason }.into();
-        self.into_trip_row().map(Some).ok_or_else(malformed)
+        let error = RowError {
+            device: self.device_id.clone(),
+            bucket: DeviceTime(self.bucket.0),
+            start_ms: DeviceTime(self.start_time.0),
+            end_ms: DeviceTime(self.end_time.0),
+            reason: INCOMPLETE.to_owned(),
+        };
+        self.into_trip_row().map(Some).ok_or(error)
     }
 }

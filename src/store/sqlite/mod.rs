@@ -18,6 +18,7 @@ mod row;
 mod scalar;
 mod scan;
 mod schemas;
+mod sound;
 mod tags;
 mod topic;
 mod trips;

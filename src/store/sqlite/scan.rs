@@ -195,17 +195,6 @@ impl SqliteStore {
         done.map_err(failed(&self.location, "clearing the compared days"))
     }
 
-    /// The first fault that SQLite's quick check finds in the file; `None` if it is sound.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn is_sound(&self) -> Result<Option<String>, StoreError> {
-        let check = "PRAGMA quick_check(1)";
-        let found = self.connection().query_row(check, [], |row| row.get::<_, String>(0));
-        let found = found.map_err(failed(&self.location, "checking the file"))?;
-        Ok(Some(found).filter(|found| found != "ok"))
-    }
-
     /// The indexed days of a device, ascending, as whole days since 1970.
     ///
     /// # Errors

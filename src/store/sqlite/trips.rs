@@ -138,7 +138,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
 }
 
 /// What was decoded from a row; `None` if its columns cannot be decoded, which is counted and
-/// logged. Columns 0 and 1 are the device and the end, `bucket_at` is the index of the bucket.
+/// logged. Columns 0 to 2 are the key without the bucket, `bucket_at` is the index of the bucket.
 pub(super) fn unless_malformed<T>(
     row: &Row<'_>,
     bucket_at: usize,
@@ -152,11 +152,11 @@ pub(super) fn unless_malformed<T>(
             | Error::InvalidColumnType(..)
             | Error::Utf8Error(..)),
         ) => {
-            let end_ms: DeviceTime = row.get(1)?;
             skip::malformed(&RowError {
                 device: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
                 bucket: row.get(bucket_at)?,
-                end_ms,
+                start_ms: row.get(2)?,
+                end_ms: row.get(1)?,
                 reason: error.to_string(),
             });
             Ok(None)

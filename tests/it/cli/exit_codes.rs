@@ -39,6 +39,7 @@ fn malformed() -> RowError {
     RowError {
         device: "a".into(),
         bucket: DeviceTime(0),
+        start_ms: DeviceTime(0),
         end_ms: DeviceTime(0),
         reason: String::new(),
     }

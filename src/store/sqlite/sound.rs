@@ -1,0 +1,58 @@
+//! Checks of the whole file: by SQLite, and between tables that hold the same.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::{SqliteStore, failed};
+use crate::store::StoreError;
+
+/// The first copy of a trip that has another id, version or driver than its row for other programs;
+/// the path does not hold these. A copy in a later day may have no such row: a newer trip took it.
+const OTHER_ROW: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS t
+     LEFT JOIN trip_rows AS r ON r.device_id = t.device_id
+       AND r.start_ms = t.start_time AND r.end_ms = t.end_time
+     WHERE CASE WHEN r.device_id IS NULL THEN t.bucket = t.start_time - t.start_time % 86400000
+       ELSE r.t_star_ms <> t.t_star OR r.version <> t.version OR r.driver IS NOT t.driver END
+     LIMIT 1";
+
+/// The same of the ids that merges retired.
+const OTHER_RETIRED: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS t
+     JOIN trip_rows AS r ON r.device_id = t.device_id
+       AND r.start_ms = t.start_time AND r.end_ms = t.end_time
+     WHERE (SELECT count(*) FROM json_each(t.absorbed)) <> (SELECT count(*) FROM absorbed_rows AS a
+         WHERE a.device_id = t.device_id AND a.start_ms = t.start_time AND a.end_ms = t.end_time)
+       OR EXISTS (SELECT 1 FROM json_each(t.absorbed) AS retired WHERE NOT EXISTS (
+         SELECT 1 FROM absorbed_rows AS a WHERE a.device_id = t.device_id
+           AND a.start_ms = t.start_time AND a.end_ms = t.end_time
+           AND a.absorbed_ms = CAST(retired.key AS INTEGER) AND a.version = retired.value))
+     LIMIT 1";
+
+impl SqliteStore {
+    /// The first fault that SQLite finds in the file; `None` if it is sound. Reads all of it; a
+    /// deep check compares the indexes with their tables as well.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn is_sound(&self, is_deep: bool) -> Result<Option<String>, StoreError> {
+        let check = if is_deep { "PRAGMA integrity_check(1)" } else { "PRAGMA quick_check(1)" };
+        let found = self.connection().query_row(check, [], |row| row.get::<_, String>(0));
+        let found = found.map_err(failed(&self.location, "checking the file"))?;
+        Ok(Some(found).filter(|found| found != "ok"))
+    }
+
+    /// The device and the day of the first trip that contradicts its row in `trip_rows` or
+    /// `absorbed_rows`; `None` if there is none. The rows of `trips` can be decoded.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn contradiction(&self) -> Result<Option<String>, StoreError> {
+        let first = |connection: &Connection, select: &str| {
+            connection.query_row(select, [], |row| row.get::<_, String>(0)).optional()
+        };
+        let connection = self.connection();
+        let found = first(&connection, OTHER_ROW).and_then(|found| match found {
+            Some(found) => Ok(Some(found)),
+            None => first(&connection, OTHER_RETIRED),
+        });
+        found.map_err(failed(&self.location, "comparing its tables"))
+    }
+}
