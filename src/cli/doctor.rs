@@ -14,7 +14,7 @@ Examples:
   tstar doctor --store scylla://127.0.0.1:9042/fleet --brokers 127.0.0.1:9092 --json
 
 Prints each check as ok, warn or fail, with a remedy. Exits 1 if a check fails. Changes nothing.
-Checks the first 10,000 rows; `tstar verify` checks all of them.";
+Checks the first 10,000 rows and decodes 1,000 of them; `tstar verify` compares all with the log.";
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
@@ -24,6 +24,9 @@ pub struct DoctorArgs {
     pub output: ValueOutputFlags,
     #[command(flatten)]
     pub log: LogFlags,
+    /// Check and decode every row
+    #[arg(long)]
+    pub deep: bool,
 }
 
 /// Runs all checks and prints their results.
@@ -39,6 +42,7 @@ pub async fn run(
         url: StoreUrl::parse(&settings.store)?,
         now_ms: context.now_ms,
         clock: clock_ms,
+        is_deep: args.deep,
     };
     let open_store = async || open::reader(&settings, context).await;
     let results =

@@ -20,9 +20,10 @@ use crate::model::tag::TripTags;
 use crate::model::time::parse_day;
 use crate::model::visible::visible;
 use crate::ops::export::{ExportSpan, Selection, export};
-use crate::ops::{Cancel, InvalidRequest, PartialResult, trips};
+use crate::ops::{BadData, Cancel, InvalidRequest, PartialResult, trips};
 use crate::store::TripRow;
 use crate::store::files::NewFile;
+use crate::store::skip::Missing;
 use crate::views::{Extras, Form, FormSpec, TagValues, TripWriter, enumerated, tag_values};
 
 const EXAMPLES: &str = "\
@@ -35,7 +36,8 @@ Examples:
   tstar export --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --format csv --points
 
 --from, --to and --day select trips that overlap the range, both ends inclusive; --prefix selects by
-the t_star in the id. A trip is printed once, and whole, however many days it touches.";
+the t_star in the id. A trip is printed once, and whole, however many days it touches. Exits 65, and
+writes no file, if a trip cannot be read.";
 
 /// Flags of `export`.
 #[derive(Debug, Args)]
@@ -64,6 +66,9 @@ pub struct ExportArgs {
     /// Write to this file, which appears, or is replaced, once it is complete
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Leave malformed trips out, and exit 0 without them
+    #[arg(long)]
+    pub skip_malformed: bool,
     /// Output format [default: that of the suffix of --out, else ndjson]
     #[arg(long, value_name = "FORMAT", value_parser = form_parser())]
     pub format: Option<Form>,
@@ -112,10 +117,10 @@ pub async fn run(
         let is_hidden = printer.is_terminal();
         let mut progress = ExportProgress::new(is_hidden, None);
         let mut writer = args.writer(printer.data(form)?, form)?;
-        let changed = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
+        let left_out = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
         writer.finish()?;
-        progress.finish(changed);
-        return Ok(());
+        progress.finish(left_out.changed);
+        return args.check(&left_out.missing);
     };
     let path = target(path)?;
     let failed = || format!("`{}` cannot be written", path.display());
@@ -124,11 +129,12 @@ pub async fn run(
     let mut out = BufWriter::with_capacity(1 << 16, new.file());
     let mut progress = ExportProgress::new(false, Some(cancel));
     let mut writer = args.writer(&mut out, form)?;
-    let changed = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
+    let left_out = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
     writer.finish().with_context(failed)?;
     drop(out);
+    args.check(&left_out.missing).with_context(failed)?;
     new.persist(&path).with_context(failed)?;
-    progress.finish(changed);
+    progress.finish(left_out.changed);
     Ok(())
 }
 
@@ -148,6 +154,19 @@ impl ExportArgs {
             return Err(InvalidRequest(format!("{problem}; use {forms}")));
         }
         Ok(form)
+    }
+
+    /// Refuses an output without some trips, or reports them.
+    fn check(&self, missing: &Missing) -> anyhow::Result<()> {
+        match missing.problem() {
+            Some(problem) if self.skip_malformed => exit::print_status(&problem),
+            Some(problem) => {
+                let hint = "or add --skip-malformed";
+                return Err(BadData(format!("{problem}; {hint}")).into());
+            }
+            None => (),
+        }
+        Ok(())
     }
 
     /// The trips that the flags select, of one device or of all.

@@ -7,10 +7,11 @@ use super::open;
 use super::print::Printer;
 use super::times::parse_range;
 use crate::identity::DeviceId;
-use crate::model::scalar::DeviceTime;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::parse_day;
 use crate::ops::trips::{self, DeviceTrips};
-use crate::ops::{InvalidRequest, tags};
+use crate::ops::{BadData, InvalidRequest, tags};
+use crate::store::skip::{Missing, collecting};
 use crate::store::{AnyStore, Order, TripRow};
 use crate::timeline::DAY_MS;
 use crate::views::{Extras, PathRule, tag_values};
@@ -88,10 +89,11 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let (order, limit) = (args.order.into(), args.limit.unwrap_or(usize::MAX));
     let filters = &args.tags.tag;
     let read_limit = if filters.is_empty() { limit } else { usize::MAX };
+    let mut missing = Missing::default();
     let rows = match (&args.device, &args.day) {
         (Some(device), _) => {
             let device = DeviceId::new(device)?;
-            let rows = args.of_device(&store, &device, read_limit).await?;
+            let rows = args.of_device(&store, &device, read_limit, &mut missing).await?;
             if rows.is_empty() {
                 trips::check_known(&store, &device).await?;
             }
@@ -101,7 +103,12 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
             let with_path = args.path.path
                 || args.path.stops
                 || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
-            trips::of_day(&store, parse_day(day)?, order, read_limit, with_path).await?
+            let day = parse_day(day)?;
+            let rows = trips::of_day(&store, day, order, read_limit, with_path);
+            let (rows, skipped) = collecting(rows).await;
+            let rows = rows?;
+            missing.add(skipped, day_span(day), &rows);
+            rows
         }
         (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),
     };
@@ -110,7 +117,13 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let wanted = tagged.filter(|(_, tags)| filters.iter().all(|filter| filter.accepts(tags)));
     let extras = |tags| Extras::tagged(tag_values(&tags));
     let rows: Vec<_> = wanted.take(limit).map(|(row, tags)| (row, extras(tags))).collect();
-    printer.list(&rows, format, &args.path)
+    printer.list(&rows, format, &args.path)?;
+    missing.problem().map_or(Ok(()), |problem| Err(BadData(problem).into()))
+}
+
+/// The times of a UTC day, both ends inclusive.
+fn day_span(day: Day) -> (DeviceTime, DeviceTime) {
+    (day.start_ms(), day.start_ms() + DAY_MS - 1)
 }
 
 impl TripsArgs {
@@ -120,8 +133,14 @@ impl TripsArgs {
         store: &AnyStore,
         device: &DeviceId,
         limit: usize,
+        missing: &mut Missing,
     ) -> anyhow::Result<Vec<TripRow>> {
-        trips::of_device(store, device, self.device_trips()?, self.order.into(), limit).await
+        let wanted = self.device_trips()?;
+        let rows = trips::of_device(store, device, wanted, self.order.into(), limit);
+        let (rows, skipped) = collecting(rows).await;
+        let rows = rows?;
+        missing.add(skipped, wanted.span(device)?, &rows);
+        Ok(rows)
     }
 
     /// Which trips of a device the flags select.
@@ -130,8 +149,8 @@ impl TripsArgs {
             return Ok(DeviceTrips::Prefix(prefix));
         }
         if let Some(day) = &self.day {
-            let from_ms = parse_day(day)?.start_ms();
-            return Ok(DeviceTrips::Overlapping(from_ms, from_ms + DAY_MS - 1));
+            let (from_ms, upto_ms) = day_span(parse_day(day)?);
+            return Ok(DeviceTrips::Overlapping(from_ms, upto_ms));
         }
         let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
         let from_ms = from_ms.map_or(DeviceTime::MIN, DeviceTime);

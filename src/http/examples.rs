@@ -157,11 +157,11 @@ fn answer(status: StatusCode, operation: &str) -> Option<Value> {
             {"status": "end", "reason": null, "message": null},
             {"status": "dead", "reason": "missing_field", "message": "lat is absent"},
         ]}),
-        "summary" => json!({"rows": [sums_of_day()], "total": sums()}),
+        "summary" => json!({"rows": [sums_of_day()], "total": sums(), "skipped": 0}),
         "tags" => json!({"tags": [tag()]}),
         "trip" => retired(),
         "trips" | "tripsOfDevice" => {
-            json!({"trips": [trip(Extras::default())], "next": null, "changes": 5})
+            json!({"trips": [trip(Extras::default())], "next": null, "changes": 5, "skipped": 0})
         }
         "version" => json!({"version": env!("CARGO_PKG_VERSION"), "commit": "50074b4c6b5b"}),
         _ => return None,
@@ -215,6 +215,11 @@ fn problem(status: StatusCode, operation: &Operation) -> Option<Value> {
         StatusCode::MISDIRECTED_REQUEST => {
             ("foreign_name", "the request has two `Host` headers; send one")
         }
+        StatusCode::INTERNAL_SERVER_ERROR => {
+            let what =
+                "stored trip is malformed: device=`truck-17` bucket=2026-11-20T00:00:00.000Z";
+            return Some(value(Problem::malformed_trip(what)));
+        }
         StatusCode::NOT_IMPLEMENTED => ("no_changes", "the store has no change feed"),
         StatusCode::SERVICE_UNAVAILABLE => {
             ("store_unavailable", "the store is not connected yet; see /readyz?verbose")
@@ -247,7 +252,7 @@ fn not_found(operation: &str) -> Option<Problem> {
         "lookup" => {
             let detail = "no trip of device `truck-17` covers 2026-11-20T21:38:00.000Z";
             let before = problem("no_trip", detail).with("previous", trip(Extras::default()));
-            before.with("next", Value::Null)
+            before.with("next", Value::Null).with("skipped", 0)
         }
         id if id.starts_with("tripsOfDevice") => {
             problem("no_device", "no sample of device `truck-17` is stored; see /v1/devices")

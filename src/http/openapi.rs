@@ -99,7 +99,14 @@ fn add_common_responses(operation: &mut Operation) {
         // An app that sends none gets the answer of success, as for any body.
         body.required = Some(Required::False);
     }
+    let shows_trips = |tag: &String| tag == "trips" || tag == "tags";
+    let shows_trips = operation.tags.iter().flatten().any(shows_trips);
     let responses = [
+        (
+            shows_trips,
+            "500",
+            "The row of the trip is malformed (`malformed_trip`): a retry gets the same answer, until `tstar verify --repair` has repaired it",
+        ),
         (is_for_apps, "400", "The body is not valid gzip, or has more than 100,000 samples"),
         (
             is_for_apps,

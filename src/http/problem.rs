@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::identity::IdError;
 use crate::store::StoreError;
+use crate::store::skip::REPAIR;
 use crate::views::ViewError;
 
 /// A fault of a request.
@@ -119,6 +120,12 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "answer_too_large", detail)
     }
 
+    /// A stored trip cannot be read. Not 503: a retry gets the same answer, until it is repaired.
+    pub fn malformed_trip(what: &str) -> Self {
+        let detail = format!("{what}; {REPAIR}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "malformed_trip", detail)
+    }
+
     /// Aborts a request that takes too long. Counted by `reason`.
     pub fn cut_off(status: StatusCode, reason: &'static str, detail: impl ToString) -> Self {
         crate::telemetry::rejected(reason);
@@ -146,11 +153,14 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Every store error is reported as unavailable, since a retry may succeed. The error itself goes
-/// to the log only, as it may name hosts and files.
+/// Every other store error than a malformed row is reported as unavailable, since a retry may
+/// succeed. The error itself goes to the log only, as it may name hosts and files.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         crate::telemetry::failed(error.kind());
+        if let StoreError::Malformed(row) = &error {
+            return Self::malformed_trip(&row.to_string());
+        }
         tracing::warn!(error = %chain(&error), "store error while answering a request");
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -163,11 +173,7 @@ impl From<StoreError> for Problem {
 impl From<ViewError> for Problem {
     fn from(error: ViewError) -> Self {
         tracing::error!(error = %chain(&error), "a trip cannot be shown");
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "malformed_trip",
-            "the stored trip cannot be shown; check the store with `tstar verify`",
-        )
+        Self::malformed_trip("the stored trip cannot be shown")
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -46,6 +45,8 @@ pub struct SummaryAnswer {
     rows: Vec<SummaryRow>,
     /// All trips together.
     total: SumsJson,
+    /// Number of trips of the span that the sums lack, as their rows are malformed.
+    skipped: u64,
 }
 
 impl SumsJson {
@@ -69,8 +70,7 @@ impl From<SummaryError> for Problem {
             }
             SummaryError::Row { .. } => {
                 tracing::error!(error = %super::problem::chain(&error), "no summary");
-                let detail = "a stored trip cannot be read; check the store with `tstar verify`";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "malformed_trip", detail)
+                Self::malformed_trip("a stored trip is malformed")
             }
         }
     }
@@ -111,5 +111,6 @@ pub async fn summary(State(app): State<Arc<App>>, mut params: Params) -> Result<
         sums: SumsJson::new(sums),
     };
     let rows = found.rows.iter().map(row).collect();
-    Ok(Json(SummaryAnswer { rows, total: SumsJson::new(&found.total) }).into_response())
+    let (total, skipped) = (SumsJson::new(&found.total), found.missing.trips);
+    Ok(Json(SummaryAnswer { rows, total, skipped }).into_response())
 }

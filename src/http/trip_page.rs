@@ -1,7 +1,7 @@
 //! A page of a list of trips: filled from the store, then written in the format of the list.
 
 use axum::Json;
-use axum::http::{Uri, header};
+use axum::http::{HeaderName, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -20,11 +20,15 @@ use crate::model::scalar::{DeviceTime, Version};
 use crate::model::tag::TripTags;
 use crate::ops::tags::of_spans;
 use crate::store::fresh::FreshRow;
+use crate::store::skip::{Missing, collecting};
 use crate::store::{Order, TagStore as _, TripRow};
 use crate::views::{Extras, Form, TagValues, TripJson, TripWriter, tag_values};
 
 /// Rows read at once; all of their paths are in memory.
 const CHUNK: usize = 50;
+
+/// The number of trips that a page lacks, if it lacks any.
+const SKIPPED: HeaderName = HeaderName::from_static("tstar-skipped");
 
 /// Maximum number of rows read for a page, and of devices without any: a page whose filter passes
 /// few trips ends before it is full.
@@ -41,6 +45,9 @@ pub struct TripPage {
     /// On the first page, the cursor from which `/v1/changes` has every later change of these
     /// trips; null on other pages, and without a change feed.
     pub changes: Option<FeedCursor>,
+    /// Number of trips that the page lacks, as their rows are malformed. Other formats have it in
+    /// the header `Tstar-Skipped`.
+    pub skipped: u64,
 }
 
 /// A trip of a page.
@@ -84,6 +91,7 @@ pub struct Page<'a> {
     /// Cursor of the next page, set when a trip does not fit on this one.
     next: Option<TripId>,
     changes: Option<FeedCursor>,
+    missing: Missing,
     /// Whether trips may have tags, and the page needs them; `None` until it is known.
     has_tags: Option<bool>,
 }
@@ -103,6 +111,7 @@ impl<'a> Page<'a> {
             read: 0,
             next: None,
             changes: changes.flatten(),
+            missing: Missing::default(),
             has_tags: None,
         }
     }
@@ -113,9 +122,9 @@ impl<'a> Page<'a> {
         self.complete_before.is_some_and(|before| version < before) || self.rows.iter().any(has)
     }
 
-    /// Whether no trip was found.
+    /// Whether no trip was found, not even a malformed one.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.next.is_none()
+        self.rows.is_empty() && self.next.is_none() && self.missing.trips == 0
     }
 
     /// Whether the rest is on the next page.
@@ -135,11 +144,21 @@ impl<'a> Page<'a> {
                 self.end_at(device, if order == Order::Asc { from_ms } else { to_ms });
                 return Ok(());
             }
-            let found = self.store.range(device, (from_ms, to_ms), order, CHUNK).await?;
+            let found = self.store.range(device, (from_ms, to_ms), order, CHUNK);
+            let (found, skipped) = collecting(found).await;
+            let found = found?;
             self.complete_before = self.complete_before.min(found.complete_before);
             let count = found.rows.len();
             self.read += count.max(1);
             let last = found.rows.last().map(|found| (found.row.start_ms, found.row.end_ms));
+            let last = last.filter(|_| count == CHUNK);
+            // What is beyond the last trip is read again.
+            let span = match (last, order) {
+                (Some((_, end_ms)), Order::Asc) => (from_ms, end_ms),
+                (Some((start_ms, _)), Order::Desc) => (start_ms, to_ms),
+                (None, _) => (from_ms, to_ms),
+            };
+            self.missing.add(skipped, span, &found.rows);
             let tags = self.tags(device, &found.rows).await?;
             for (found, tags) in found.rows.into_iter().zip(tags) {
                 let is_wanted = self.options.filter.accepts(&found.row, &tags);
@@ -147,7 +166,7 @@ impl<'a> Page<'a> {
                     return Ok(());
                 }
             }
-            match (last.filter(|_| count == CHUNK), order) {
+            match (last, order) {
                 (Some((_, end_ms)), Order::Asc) => from_ms = end_ms + 1,
                 (Some((start_ms, _)), Order::Desc) => to_ms = start_ms - 1,
                 (None, _) => break,
@@ -213,11 +232,15 @@ impl<'a> Page<'a> {
         let to_changes = self.changes.as_ref().map(changes_link);
         let links: Vec<String> = to_next.into_iter().chain(to_changes).collect();
         let (app, options, changes) = (self.app, self.options, self.changes);
+        let skipped = self.missing.trips;
         let is_long = options.reads_path();
         let fresh = app.live.is_some().then_some(false);
         let expected = Extras { open: Some(false), fresh, ..Extras::tagged(TagValues::new()) };
-        let work = move || write((self.rows, expected), &options, next, changes);
-        let response = if is_long { app.run_blocking(work).await? } else { work()? };
+        let work = move || write((self.rows, expected), &options, (next, changes, skipped));
+        let mut response = if is_long { app.run_blocking(work).await? } else { work()? };
+        if skipped > 0 {
+            response.headers_mut().insert(SKIPPED, skipped.into());
+        }
         let response = with_header(response, header::VARY, "accept");
         Ok(match links.is_empty() {
             true => response,
@@ -230,8 +253,7 @@ impl<'a> Page<'a> {
 fn write(
     (rows, expected): (Vec<(TripRow, Extras)>, Extras),
     options: &ListOptions,
-    next: Option<String>,
-    changes: Option<FeedCursor>,
+    (next, changes, skipped): (Option<String>, Option<FeedCursor>, u64),
 ) -> Result<Response, Problem> {
     let kind = [(header::CONTENT_TYPE, media_type(options.form))];
     if !matches!(options.form, Form::Json | Form::Ndjson) {
@@ -247,7 +269,7 @@ fn write(
     let items = rows.into_iter().map(|(row, extras)| item(&row, extras, options));
     let trips = items.collect::<Result<Vec<_>, _>>()?;
     if options.form == Form::Json {
-        return Ok(Json(TripPage { trips, next, changes }).into_response());
+        return Ok(Json(TripPage { trips, next, changes, skipped }).into_response());
     }
     let line = |trip| serde_json::to_string(trip).expect("a trip is plain data") + "\n";
     Ok((kind, trips.iter().map(line).collect::<String>()).into_response())

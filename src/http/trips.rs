@@ -22,6 +22,7 @@ use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
 use crate::store::fresh::{FreshLookup, FreshRow};
+use crate::store::skip::{Missing, collecting};
 use crate::store::{Forget, LookupResult, StoreError, TagStore as _};
 use crate::telemetry::LOOKUP_DURATION;
 use crate::views::{Extras, Form, Match, TagValues};
@@ -57,7 +58,7 @@ pub struct Pairs {
 pub struct PairAnswer {
     /// The trip that covers the time; null if there is none.
     trip: Option<TripAnswer>,
-    /// Why there is no trip: `no_trip` or `gone`; null if there is one.
+    /// Why there is no trip: `no_trip`, `gone` or `malformed_trip`; null if there is one.
     code: Option<&'static str>,
 }
 
@@ -84,7 +85,7 @@ pub struct PairAnswers {
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip covers the time; `previous` and `next` are the nearest trips",
+        (status = 404, description = "No trip covers the time; `previous` and `next` are the nearest trips, but for `skipped` malformed ones",
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trips of that time were erased",
             body = Problem, content_type = "application/problem+json"),
@@ -115,10 +116,16 @@ pub async fn lookup(
         LookupResult::Unknown => {
             let at = format_time(at_ms.ms());
             let detail = format!("no trip of device `{device}` covers {at}");
-            let (before, after) = store.neighbours(&device, at_ms).await?;
+            let (nearest, skipped) = collecting(store.neighbours(&device, at_ms)).await;
+            let (before, after) = nearest?;
+            let end_ms = before.as_ref().map_or(DeviceTime::MIN, |before| before.row.end_ms);
+            let start_ms = after.as_ref().map_or(DeviceTime::MAX, |after| after.row.start_ms);
+            let mut missing = Missing::default();
+            missing.add::<FreshRow>(skipped, (end_ms, start_ms), &[]);
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
                 .with("previous", neighbour(&app, before).await?)
-                .with("next", neighbour(&app, after).await?))
+                .with("next", neighbour(&app, after).await?)
+                .with("skipped", missing.trips))
         }
     }
 }
@@ -179,7 +186,14 @@ pub async fn lookup_many(
     let store = app.fresh(&store);
     let (mut answers, mut bytes) = (Vec::with_capacity(pairs.len()), 0);
     for (device, at_ms) in &pairs {
-        let found = find_at(&store, device, *at_ms).await?;
+        let found = match find_at(&store, device, *at_ms).await {
+            Err(error @ StoreError::Malformed(_)) => {
+                let code = Some(Problem::from(error).code());
+                answers.push(PairAnswer { trip: None, code });
+                continue;
+            }
+            found => found?,
+        };
         answers.push(match found.result {
             LookupResult::Trip(row) => {
                 bytes += approximate_size(&row);

@@ -8,8 +8,9 @@ use super::trips::prefix_times;
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::tag::{TagFilter, TripTags};
+use crate::store::skip::{Missing, collecting};
 use crate::store::{
-    AnyStore, DevicePages, DeviceScope, Order, StoreError, TagStore, TripRow, TripStore,
+    AnyStore, DevicePages, DeviceScope, Order, RowError, StoreError, TagStore, TripRow, TripStore,
 };
 use crate::timeline::DAY_MS;
 
@@ -19,6 +20,16 @@ const PAGE: usize = 32;
 /// Devices of a store on servers whose first page is read before its turn. Their pages are in
 /// memory at once.
 const DEVICES_AHEAD: usize = 16;
+
+/// What an export left out.
+#[derive(Debug, Default)]
+pub struct LeftOut {
+    /// Number of rows whose trip changed between two reads of its device; only a store without
+    /// snapshots has such rows.
+    pub changed: u64,
+    /// Trips whose rows are malformed.
+    pub missing: Missing,
+}
 
 /// A trip and its tags.
 pub type Tagged<'a> = (&'a TripRow, &'a TripTags);
@@ -97,29 +108,49 @@ impl Selection {
 }
 
 /// Calls `each` with every selected trip and its tags, once, by device id (in byte order), then
-/// start time. Returns the number of rows that were left out because their trip changed between two
-/// reads of its device; only a store without snapshots has such rows.
+/// start time. Returns what was left out.
 ///
 /// # Errors
 /// The store cannot be read, or `each` fails.
 pub async fn export(
     store: &AnyStore,
     selection: &Selection,
-    mut each: impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<u64> {
+    each: impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<LeftOut> {
     let reader = Reader { store, selection, has_tags: store.has_tags().await? };
+    let mut out = Output { each, left_out: LeftOut::default() };
     if let Some(device) = &selection.device {
         let _snapshot = store.snapshot()?;
-        return reader.export_device(device, &mut each).await;
+        reader.export_device(device, &mut out).await?;
+        return Ok(out.left_out);
     }
-    let (mut pages, mut changed) = (DevicePages::new(store, selection.scope), 0);
+    let mut pages = DevicePages::new(store, selection.scope);
     while let Some(devices) = pages.next().await? {
-        changed += match store.embedded() {
-            Some(_) => reader.export_snapshots(&devices, &mut each).await?,
-            None => reader.export_ahead(&devices, &mut each).await?,
-        };
+        match store.embedded() {
+            Some(_) => reader.export_snapshots(&devices, &mut out).await?,
+            None => reader.export_ahead(&devices, &mut out).await?,
+        }
     }
-    Ok(changed)
+    Ok(out.left_out)
+}
+
+/// Where trips go.
+struct Output<F> {
+    each: F,
+    left_out: LeftOut,
+}
+
+/// A page of trips, each with its tags, and the rows that were skipped.
+struct Page {
+    trips: Vec<(TripRow, TripTags)>,
+    skipped: Vec<RowError>,
+}
+
+impl Page {
+    /// The end of the last trip, if there may be others after it.
+    fn end_ms(&self) -> Option<DeviceTime> {
+        self.trips.last().filter(|_| self.trips.len() == PAGE).map(|(row, _)| row.end_ms)
+    }
 }
 
 /// Reads the selected trips of a store.
@@ -135,14 +166,13 @@ impl Reader<'_, AnyStore> {
     async fn export_snapshots(
         &self,
         devices: &[String],
-        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<u64> {
-        let mut changed = 0;
+        out: &mut Output<impl FnMut(Tagged<'_>) -> anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
         for device in devices {
             let _snapshot = self.store.snapshot()?;
-            changed += self.export_device(device, each).await?;
+            self.export_device(device, out).await?;
         }
-        Ok(changed)
+        Ok(())
     }
 }
 
@@ -152,72 +182,72 @@ impl<S: TripStore + TagStore> Reader<'_, S> {
     async fn export_ahead(
         &self,
         devices: &[String],
-        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<u64> {
+        out: &mut Output<impl FnMut(Tagged<'_>) -> anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
         let first_page = |device| async move {
-            let rows = self.read_page(device, self.selection.from_ms).await?;
-            Ok::<_, StoreError>((device, rows))
+            let page = self.read_page(device, self.selection.from_ms).await?;
+            Ok::<_, StoreError>((device, page))
         };
         let reads = devices.iter().map(|device| first_page(device));
         let mut reads = stream::iter(reads).buffered(DEVICES_AHEAD);
-        let mut changed = 0;
-        while let Some((device, rows)) = reads.try_next().await? {
-            changed += self.export_pages(device, rows, each).await?;
+        while let Some((device, page)) = reads.try_next().await? {
+            self.export_pages(device, page, out).await?;
         }
-        Ok(changed)
+        Ok(())
     }
 
     /// Exports the trips of a device, a page at a time.
     async fn export_device(
         &self,
         device: &str,
-        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<u64> {
+        out: &mut Output<impl FnMut(Tagged<'_>) -> anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
         let first = self.read_page(device, self.selection.from_ms).await?;
-        self.export_pages(device, first, each).await
+        self.export_pages(device, first, out).await
     }
 
-    /// A page of trips of a device, each with its tags.
-    async fn read_page(
-        &self,
-        device: &str,
-        from_ms: DeviceTime,
-    ) -> Result<Vec<(TripRow, TripTags)>, StoreError> {
+    /// A page of trips of a device.
+    async fn read_page(&self, device: &str, from_ms: DeviceTime) -> Result<Page, StoreError> {
         let upto_ms = self.selection.upto_ms;
-        let rows = self.store.range(device, from_ms, upto_ms, Order::Asc, PAGE).await?;
+        let rows = self.store.range(device, from_ms, upto_ms, Order::Asc, PAGE);
+        let (rows, skipped) = collecting(rows).await;
+        let rows = rows?;
         let tags = match self.has_tags {
             true => tags::of_trips(self.store, device, &rows).await?,
             false => vec![TripTags::new(); rows.len()],
         };
-        Ok(rows.into_iter().zip(tags).collect())
+        Ok(Page { trips: rows.into_iter().zip(tags).collect(), skipped })
     }
 
     /// Exports a page of a device and those after it.
     async fn export_pages(
         &self,
         device: &str,
-        mut rows: Vec<(TripRow, TripTags)>,
-        each: &mut impl FnMut(Tagged<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<u64> {
-        let (mut written_upto, mut changed) = (None, 0);
+        mut page: Page,
+        out: &mut Output<impl FnMut(Tagged<'_>) -> anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
+        let (mut from_ms, upto_ms) = (self.selection.from_ms, self.selection.upto_ms);
+        let mut written_upto = None;
         loop {
-            for (row, tags) in rows.iter().filter(|(row, tags)| self.selection.contains(row, tags))
-            {
+            let end_ms = page.end_ms();
+            let listed: Vec<_> = page.trips.iter().map(|(row, _)| row).collect();
+            // What begins later is read with the next page.
+            let span = (from_ms, end_ms.unwrap_or(upto_ms));
+            out.left_out.missing.add(page.skipped, span, &listed);
+            let is_selected =
+                |(row, tags): &&(TripRow, TripTags)| self.selection.contains(row, tags);
+            for (row, tags) in page.trips.iter().filter(is_selected) {
                 if written_upto.is_some_and(|end_ms| row.start_ms <= end_ms) {
-                    changed += 1;
+                    out.left_out.changed += 1;
                     continue;
                 }
                 written_upto = Some(row.end_ms);
-                each((row, tags))?;
+                (out.each)((row, tags))?;
             }
-            let is_last = rows.len() < PAGE;
-            rows = match rows.last().map(|(row, _)| row.end_ms) {
-                // Trips are disjoint: the next one starts later.
-                Some(end_ms) if !is_last && end_ms < self.selection.upto_ms => {
-                    self.read_page(device, end_ms + 1).await?
-                }
-                _ => return Ok(changed),
-            };
+            // Trips are disjoint: the next one starts later.
+            let Some(end_ms) = end_ms.filter(|end_ms| *end_ms < upto_ms) else { return Ok(()) };
+            from_ms = end_ms + 1;
+            page = self.read_page(device, from_ms).await?;
         }
     }
 }
@@ -253,14 +283,16 @@ mod tests {
         mut then: impl FnMut(usize),
     ) -> (Vec<i64>, u64) {
         let mut starts = Vec::new();
-        let mut each = |(row, _): Tagged<'_>| {
+        let each = |(row, _): Tagged<'_>| {
             starts.push(row.start_ms.ms() / 3_600_000);
             then(starts.len());
             Ok(())
         };
+        let mut out = Output { each, left_out: LeftOut::default() };
         let reader = Reader { store, selection, has_tags: true };
-        let done = reader.export_device("truck-17", &mut each).now_or_never();
-        (starts, done.unwrap().unwrap())
+        reader.export_device("truck-17", &mut out).now_or_never().unwrap().unwrap();
+        let changed = out.left_out.changed;
+        (starts, changed)
     }
 
     #[test]

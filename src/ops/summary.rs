@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::codec::trip_row::RowError;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::format_time;
+use crate::store::skip::{Missing, collecting};
 use crate::store::{DevicesOfDays, Order, StoreError, TripRow, TripStore};
 use crate::timeline::{StopRule, day_of, moving_ms, stops};
 
@@ -54,6 +55,8 @@ pub struct Summary {
     pub rows: BTreeMap<Option<String>, Sums>,
     /// All of them together.
     pub total: Sums,
+    /// Trips that the sums lack.
+    pub missing: Missing,
 }
 
 /// Why there is no summary.
@@ -124,9 +127,14 @@ impl Summary {
     ) -> Result<(), SummaryError> {
         let (mut from_ms, to_ms) = request.span;
         while from_ms <= to_ms {
-            let mut rows = store.range(device, from_ms, to_ms, Order::Asc, PAGE).await?;
+            let rows = store.range(device, from_ms, to_ms, Order::Asc, PAGE);
+            let (rows, mut skipped) = collecting(rows).await;
+            let mut rows = rows?;
             let last_ms = rows.last().map(|last| last.end_ms).filter(|_| rows.len() == PAGE);
             // One that started before the span counts there.
+            skipped.retain(|error| error.start_ms >= request.span.0);
+            // What begins later is read with the next page.
+            self.missing.add(skipped, (from_ms, last_ms.unwrap_or(to_ms)), &rows);
             rows.retain(|row| row.start_ms >= request.span.0);
             for (row, sums) in decoded(rows, request.rule).await? {
                 self.add(&row, &sums, request.by)?;

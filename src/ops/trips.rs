@@ -3,6 +3,7 @@
 use super::{InvalidRequest, NoResult};
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::{Day, DeviceTime};
+use crate::store::skip::collecting;
 use crate::store::{DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
 use crate::timeline::DAY_MS;
 
@@ -13,6 +14,19 @@ pub enum DeviceTrips<'a> {
     Overlapping(DeviceTime, DeviceTime),
     /// Those whose id has a prefix: a date, or an id prefix as `tstar id prefix` prints it.
     Prefix(&'a str),
+}
+
+impl DeviceTrips<'_> {
+    /// The times that each of the trips overlaps, both ends inclusive.
+    ///
+    /// # Errors
+    /// The prefix is malformed or names another device.
+    pub fn span(self, device_id: &DeviceId) -> anyhow::Result<(DeviceTime, DeviceTime)> {
+        match self {
+            Self::Overlapping(from_ms, upto_ms) => Ok((from_ms, upto_ms)),
+            Self::Prefix(prefix) => prefix_times(device_id, prefix),
+        }
+    }
 }
 
 /// Lists at most `limit` trips of a device.
@@ -26,13 +40,10 @@ pub async fn of_device(
     order: Order,
     limit: usize,
 ) -> anyhow::Result<Vec<TripRow>> {
-    let prefix = match trips {
-        DeviceTrips::Overlapping(from_ms, upto_ms) => {
-            return Ok(store.range(device_id, from_ms, upto_ms, order, limit).await?);
-        }
-        DeviceTrips::Prefix(prefix) => prefix,
-    };
-    let (from_ms, upto_ms) = prefix_times(device_id, prefix)?;
+    let (from_ms, upto_ms) = trips.span(device_id)?;
+    if let DeviceTrips::Overlapping(..) = trips {
+        return Ok(store.range(device_id, from_ms, upto_ms, order, limit).await?);
+    }
     // A trip contains its t_star, so every selected trip overlaps the time of the prefix.
     let mut rows = store.range(device_id, from_ms, upto_ms, order, usize::MAX).await?;
     rows.retain(|row| (from_ms..=upto_ms).contains(&row.t_star_ms));
@@ -46,8 +57,10 @@ pub async fn of_device(
 /// The store cannot be read.
 pub async fn is_known(store: &impl TripStore, device_id: &DeviceId) -> Result<bool, StoreError> {
     let (from_ms, upto_ms) = (DeviceTime::MIN, DeviceTime::MAX);
-    let trips = store.range(device_id, from_ms, upto_ms, Order::Asc, 1).await?;
-    Ok(!trips.is_empty() || store.erased(device_id).await?.is_some())
+    let trips = store.range(device_id, from_ms, upto_ms, Order::Asc, 1);
+    let (trips, malformed) = collecting(trips).await;
+    let has_rows = !trips?.is_empty() || !malformed.is_empty();
+    Ok(has_rows || store.erased(device_id).await?.is_some())
 }
 
 /// Checks that a device [is known](is_known).

@@ -1,5 +1,6 @@
 //! Store errors.
 
+use super::skip::REPAIR;
 use crate::codec::trip_row::RowError;
 use crate::model::scalar::Offset;
 
@@ -86,8 +87,8 @@ pub enum StoreError {
         differences: String,
     },
     /// A stored row violates an invariant of trips; a retry cannot help.
-    #[error(transparent)]
-    Malformed(#[from] RowError),
+    #[error("{0}; {REPAIR}")]
+    Malformed(RowError),
     /// The disk of the store is full.
     #[error(
         "the disk of store `{location}` is full (while {doing}); data stored before is intact: free space, then rerun the command"
@@ -217,6 +218,12 @@ pub enum StoreError {
         /// Error of the database or the system.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl From<RowError> for StoreError {
+    fn from(error: RowError) -> Self {
+        Self::Malformed(error)
+    }
 }
 
 impl StoreError {

@@ -1,5 +1,6 @@
 //! Looks up trips by id, in any form.
 
+use super::skip::{Missing, collecting};
 use super::{DevicePages, DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
 use crate::identity::{AnyId, UuidId};
 use crate::model::scalar::DeviceTime;
@@ -30,12 +31,28 @@ pub async fn find_at<S: TripStore>(
     device_id: &str,
     time_ms: DeviceTime,
 ) -> Result<LookupResult, StoreError> {
-    if let Some(row) = store.covering(device_id, time_ms).await? {
+    if let Some(row) = covering(store, device_id, time_ms).await? {
         return Ok(LookupResult::Trip(Box::new(row)));
     }
     let forget = was_erased(store, device_id, time_ms).await?;
     let device_id = device_id.to_owned();
     Ok(forget.map_or(LookupResult::Unknown, |forget| LookupResult::Gone { device_id, forget }))
+}
+
+/// The trip of a device that covers a time.
+///
+/// # Errors
+/// [`StoreError::Malformed`] if a row covers the time, and none that can be decoded; or the store
+/// cannot be read.
+pub(super) async fn covering<S: TripStore>(
+    store: &S,
+    device_id: &str,
+    time_ms: DeviceTime,
+) -> Result<Option<TripRow>, StoreError> {
+    let (found, skipped) = collecting(store.covering(device_id, time_ms)).await;
+    let (found, mut missing) = (found?, Missing::default());
+    missing.add(skipped, (time_ms, time_ms), found.as_slice());
+    missing.first.map_or(Ok(found), |error| Err(error.into()))
 }
 
 /// Finds the trip that covers the time of an id. A UUID does not contain the device id, so a lookup
@@ -59,7 +76,7 @@ async fn covering_uuid<S: TripStore>(
     id: &UuidId,
 ) -> Result<Option<TripRow>, StoreError> {
     match device_of_uuid(store, id).await? {
-        Some(device_id) => store.covering(&device_id, id.t_star_ms).await,
+        Some(device_id) => covering(store, &device_id, id.t_star_ms).await,
         None => Ok(None),
     }
 }

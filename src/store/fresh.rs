@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::try_join;
 use serde::{Deserialize, Serialize};
 
-use super::find::device_of_uuid;
+use super::find::{covering, device_of_uuid};
 use super::{Forget, LookupResult, Order, StoreError, TripRow, TripStore};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::identity::AnyId;
@@ -168,7 +168,12 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
                 let found = super::find_at(self.store, device_id, time_ms).await?;
                 return Ok(FreshLookup::of_store(found));
             };
-            let stored = self.store.covering(device_id, time_ms).await?;
+            let stored = covering(self.store, device_id, time_ms).await;
+            let stored = match stored {
+                // The owner has the trip.
+                Err(StoreError::Malformed(_)) if !answer.rows.is_empty() => None,
+                stored => stored?,
+            };
             let mut rows = join(stored.into_iter().collect(), answer.rows);
             if rows.first().is_some_and(|found| !found.is_fresh)
                 || self.remove_erased(device_id, &mut rows, &mut floor).await?

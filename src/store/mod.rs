@@ -170,7 +170,7 @@ impl Flush {
 /// - S4 every read sees every row whose `apply` returned `Ok`.
 /// - S5 of overlapping rows of a device, reads return the one with the highest version.
 /// - S6 a row that cannot be decoded is skipped, counted and logged by `covering` and `range`, and
-///   by callers that decode the rows of `rows_of_day`.
+///   by callers that decode the rows of `rows_of_day`; [`skip::collecting`] returns it.
 /// - S7 for a device and an epoch, every call of `claim` returns the same partition, and `claimed`
 ///   returns that partition or `None`. A forget changes neither.
 pub trait TripStore: Send + Sync {

@@ -12,6 +12,7 @@ mod forms;
 mod import;
 pub mod input;
 pub mod inspect;
+mod malformed;
 mod values;
 mod xml;
 

@@ -12,6 +12,7 @@ pub mod document;
 mod ingesting;
 mod limits;
 mod lists;
+mod malformed;
 mod rights;
 mod samples;
 mod sessions;

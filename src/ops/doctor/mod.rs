@@ -78,6 +78,8 @@ pub struct DoctorRequest {
     pub now_ms: i64,
     /// The clock, ms since 1970: read around requests to servers.
     pub clock: fn() -> i64,
+    /// Whether every row is checked.
+    pub is_deep: bool,
 }
 
 /// Runs all checks. `open_store` opens the store for reading; a failure of it, or of `log`, is a
@@ -99,7 +101,7 @@ pub async fn check(
         }
     };
     results.push(CheckResult::ok("store", format!("`{}` answers", request.store)));
-    results.extend(store::check(&store, request.clock).await);
+    results.extend(store::check(&store, request.clock, request.is_deep).await);
     match store.epochs().await {
         Err(error) => results.push(CheckResult::failed("epoch", &error.into())),
         Ok(epochs) => match epochs.last() {

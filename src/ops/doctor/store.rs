@@ -5,20 +5,25 @@ use std::ops::RangeInclusive;
 
 use super::CheckResult;
 use crate::model::scalar::Version;
-use crate::store::raw::RawRows;
-use crate::store::{AnyStore, EpochStore, StoreError};
+use crate::ops::row_check::RowCheck;
+use crate::store::raw::RawRows as _;
+use crate::store::skip::REPAIR;
+use crate::store::{AnyStore, EpochStore as _, StoreError};
 
 /// Rows to check; the last page may exceed it.
 const MAX_ROWS: usize = 10_000;
 
+/// Rows to decode.
+const MAX_DECODED: usize = 1000;
+
 /// Maximum difference of a server's clock without a warning, ms.
 const MAX_SKEW_MS: i64 = 1000;
 
-/// Checks the store itself: its file or its servers, and some rows.
-pub(super) async fn check(store: &AnyStore, clock: fn() -> i64) -> Vec<CheckResult> {
+/// Checks the store itself: its file or its servers, and some rows, or all if the check is `deep`.
+pub(super) async fn check(store: &AnyStore, clock: fn() -> i64, is_deep: bool) -> Vec<CheckResult> {
     let mut results = Vec::new();
     if let Some(store) = store.embedded() {
-        results.push(match store.is_sound(false) {
+        results.push(match store.is_sound(is_deep) {
             Ok(None) => CheckResult::ok("file", "SQLite finds no fault in it"),
             Ok(Some(fault)) => CheckResult::fail(
                 "file",
@@ -41,7 +46,7 @@ pub(super) async fn check(store: &AnyStore, clock: fn() -> i64) -> Vec<CheckResu
         }
         Ok(None) => {}
     }
-    match check_rows(store).await {
+    match check_rows(store, is_deep).await {
         Ok(of_rows) => results.extend(of_rows),
         Err(error) => results.push(CheckResult::failed("rows", &error.into())),
     }
@@ -63,8 +68,9 @@ fn skew(clock_ms: i64, span: &RangeInclusive<i64>) -> i64 {
     clock_ms - clock_ms.clamp(*span.start(), *span.end())
 }
 
-/// Checks versions and partitions of the first rows.
-async fn check_rows<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResult>, StoreError> {
+/// Checks versions and partitions of the first rows, and decodes some of them.
+async fn check_rows(store: &AnyStore, is_deep: bool) -> Result<Vec<CheckResult>, StoreError> {
+    let mut decoded = RowCheck::new(store).await?;
     let newest = store.epochs().await?.last().map_or(0, |epoch| epoch.base.get());
     let (mut checked, mut foreign, mut from) = (0, 0_usize, None);
     let mut partitions: HashMap<String, i32> = HashMap::new();
@@ -77,6 +83,9 @@ async fn check_rows<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResul
                 foreign += 1;
                 continue;
             };
+            if is_deep || decoded.rows < MAX_DECODED {
+                decoded.add(&row);
+            }
             if let (true, Some(partition)) = (version >= Version(newest), row.partition()) {
                 let first = *partitions.entry(row.device_id.clone()).or_insert(partition);
                 if first != partition {
@@ -84,7 +93,7 @@ async fn check_rows<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResul
                 }
             }
         }
-        if next.is_none() || checked >= MAX_ROWS {
+        if next.is_none() || (checked >= MAX_ROWS && !is_deep) {
             break;
         }
         from = next;
@@ -99,6 +108,13 @@ async fn check_rows<S: RawRows + EpochStore>(store: &S) -> Result<Vec<CheckResul
                 ),
                 "stop that program, then: tstar verify; tstar rebuild --into another store",
             ),
+        },
+        match decoded.fault() {
+            None => {
+                let detail = format!("{} decoded, each the trip of its path", decoded.rows);
+                CheckResult::ok("paths", detail)
+            }
+            Some(fault) => CheckResult::fail("paths", fault, REPAIR),
         },
         match mixed {
             None => CheckResult::ok("partitioner", "no device in two partitions of one epoch"),
