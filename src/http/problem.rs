@@ -162,11 +162,14 @@ impl From<StoreError> for Problem {
             return Self::malformed_trip(&row.to_string());
         }
         tracing::warn!(error = %chain(&error), "store error while answering a request");
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "store_unavailable",
-            "the store did not answer; retry, or see the log of the server for the reason",
-        )
+        let detail = match error {
+            StoreError::Gone { .. } => {
+                "the file of the store was removed, moved or replaced; put it back, or restart the \
+                 server"
+            }
+            _ => "the store did not answer; retry, or see the log of the server for the reason",
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail)
     }
 }
 

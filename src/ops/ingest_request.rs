@@ -26,8 +26,7 @@ use crate::pipeline::processor::{EntryOutcome, Processor, ProcessorConfig};
 use crate::source::{
     Batch, Decoder, DecoderError, HTTP_ORIGIN, JsonTemplate, RecordContext, RecordPosition,
 };
-use crate::store::EmbeddedStore;
-use crate::store::StoreError;
+use crate::store::{EmbeddedStore, FileId, StoreError};
 use crate::telemetry::counts::{DEAD, DROPPED};
 
 /// Maximum number of samples in a request.
@@ -175,7 +174,8 @@ impl SampleSink {
 
 /// Appends samples to the log of a store of files.
 pub struct FileSink {
-    path: PathBuf,
+    /// The store that is served: no other file takes its place.
+    served: (PathBuf, FileId),
     /// Rules for a store that has none yet.
     rules: RulesRequest,
     keep_changes: u64,
@@ -185,22 +185,30 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// A sink for the store at `path`. `clock` returns ms since 1970.
+    /// A sink for a store. `clock` returns ms since 1970.
     #[must_use]
-    pub fn new(path: PathBuf, rules: RulesRequest, keep_changes: u64, clock: fn() -> i64) -> Self {
-        Self { path, rules, keep_changes, clock, turn: Arc::default() }
+    pub fn new(
+        served: (PathBuf, FileId),
+        rules: RulesRequest,
+        keep_changes: u64,
+        clock: fn() -> i64,
+    ) -> Self {
+        Self { served, rules, keep_changes, clock, turn: Arc::default() }
     }
 
     async fn ingest(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
         // Work continues, and holds its turn, even if the request is cancelled.
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let (path, rules, keep_changes) =
-            (self.path.clone(), self.rules.clone(), self.keep_changes);
+        let ((path, id), rules) = (self.served.clone(), self.rules.clone());
+        let keep_changes = self.keep_changes;
         let log_time_ms = (self.clock)();
         let work = move || -> Result<Vec<SampleResult>, IngestError> {
             let _turn = turn;
-            let (store, rules) = match EmbeddedStore::open_files(&path, &rules, keep_changes) {
-                Err(StoreError::Locked { .. }) => return Err(IngestError::Busy),
+            let opened = EmbeddedStore::open_again(&path, &rules, keep_changes, id);
+            let (store, rules) = match opened {
+                Err(StoreError::Locked { .. } | StoreError::OtherName { .. }) => {
+                    return Err(IngestError::Busy);
+                }
                 opened => opened?,
             };
             let handle = tokio::runtime::Handle::current();

@@ -2,7 +2,7 @@
 //!
 //! Servers may come later than this process: everything here is tried again until it succeeds.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::kafka::topic_names::feed_topic;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
-use crate::store::{Access, AnyStore, EpochStore, OpenOptions, StoreUrl, Timed};
+use crate::store::{Access, AnyStore, EpochStore, FileId, OpenOptions, StoreUrl, Timed};
 
 /// Delay before a store or log that is not available is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -87,11 +87,12 @@ async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
     let store = AnyStore::open(&request.url, Access::Read, (request.options)()?).await?;
     let store = Timed(store);
     let epochs = store.epochs().await?;
-    let log = match (epochs.last(), request.url.path()) {
+    let file = store.0.embedded().and_then(|store| store.file_id());
+    let log = match (epochs.last(), request.url.path().zip(file)) {
         (Some(newest), _) => Some(topic_log(request, newest, has_feed_topic(&store))?),
-        (None, Some(path)) if !request.reads_topic => {
+        (None, Some((path, id))) if !request.reads_topic => {
             let stored = store.0.rules().await?;
-            Some(file_log(request, path, stored.as_ref()))
+            Some(file_log(request, (path.to_owned(), id), stored.as_ref()))
         }
         (None, _) => None,
     };
@@ -119,17 +120,12 @@ pub async fn first_log(request: &ServeRequest, store: &Timed<AnyStore>) -> Serve
 }
 
 /// Samples become further records of the file, by its rules, which are `stored`.
-fn file_log(request: &ServeRequest, path: &Path, stored: Option<&Rules>) -> ServedLog {
+fn file_log(request: &ServeRequest, file: (PathBuf, FileId), stored: Option<&Rules>) -> ServedLog {
     let max_gap_ms = stored.map_or_else(|| request.new_rules().max_gap_ms, |it| it.max_gap_ms);
     let sink = request.accepts_samples.then(|| {
         // The rules of a store without samples may change until the first one comes.
         let rules = stored.map_or_else(|| request.rules.clone(), |_| RulesRequest::default());
-        SampleSink::File(Box::new(FileSink::new(
-            path.to_owned(),
-            rules,
-            request.keep_changes,
-            request.clock,
-        )))
+        SampleSink::File(Box::new(FileSink::new(file, rules, request.keep_changes, request.clock)))
     });
     ServedLog { max_gap_ms, feed: None, sink, tags: None }
 }

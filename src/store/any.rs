@@ -184,7 +184,7 @@ impl AnyStore {
     /// The store cannot be read.
     pub async fn check(&self) -> Result<(), StoreError> {
         match &self.0 {
-            Embedded(store) => store.kept_changes().map(drop),
+            Embedded(store) => store.check_path().and_then(|()| store.kept_changes().map(drop)),
             Scylla(store) => store.epochs().await.map(drop),
         }
     }

@@ -36,6 +36,14 @@ pub enum StoreError {
         /// Path of the lock file.
         lock: String,
     },
+    /// Another process writes to the file by another name, a hard link.
+    #[error(
+        "store `{location}` is being written by another name of the same file; wait for that writer to end, or use another --store"
+    )]
+    OtherName {
+        /// Path of the file.
+        location: String,
+    },
     /// A file is where a restored store would be, or would be taken for a part of it.
     #[error(
         "`{location}` is in the way of the restored store; move it away, or use another --store"
@@ -162,7 +170,7 @@ pub enum StoreError {
     },
     /// The file is no longer at its path, so anything written to it is lost.
     #[error(
-        "store `{location}` was removed, moved or replaced during the run, so what this run stored is not in it; restore the file, or rerun the import"
+        "store `{location}` was removed, moved or replaced while it was open, so what was stored since is not in it: put the file back and rerun the import, or restart to continue with the file that is there now"
     )]
     Gone {
         /// Path of the file.

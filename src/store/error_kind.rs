@@ -10,7 +10,7 @@ impl StoreError {
             Self::Missing { .. } => "missing",
             Self::InRoot { .. } => "in_root",
             Self::InTheWay { .. } => "in_the_way",
-            Self::Locked { .. } => "locked",
+            Self::Locked { .. } | Self::OtherName { .. } => "locked",
             Self::NotAStore { .. } => "foreign",
             Self::FormatTooNew { .. } => "newer",
             Self::FormatTooOld { .. } => "older",

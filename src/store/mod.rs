@@ -50,7 +50,7 @@ pub use overlay::Overlay;
 pub use positions::{KeptPositions, PositionStore};
 pub use schemas::SchemaStore;
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
-pub use sqlite::{DeadLetterFilter, KeptDeadLetter};
+pub use sqlite::{DeadLetterFilter, FileId, KeptDeadLetter};
 pub use tags::TagStore;
 pub use timed::Timed;
 pub use url::{StoreUrl, StoreUrlError};

@@ -13,6 +13,7 @@ mod ingesting;
 mod limits;
 mod lists;
 mod malformed;
+mod replaced;
 mod rights;
 mod samples;
 mod sessions;

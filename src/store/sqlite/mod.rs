@@ -7,6 +7,7 @@
 mod backup;
 mod claims;
 mod ends;
+mod file;
 mod forgets;
 mod imports;
 mod journal;
@@ -25,49 +26,36 @@ mod trips;
 
 use std::error::Error;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
+pub use file::FileId;
 pub use journal::{DeadLetterFilter, KeptDeadLetter};
 #[cfg(feature = "internals")]
 pub use open::FORMATS;
 pub use topic::SqlitePartition;
 
+use self::file::StoreFile;
 use self::lock::{ReaderLock, WriterLock};
 use super::StoreError;
 use super::hooks::TestCounter;
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
+    // Fields are dropped in this order: the connection is closed before anything is unlocked.
     connection: Mutex<Connection>,
     location: String,
-    writing: Option<Writing>,
+    /// `None` for a file without a name.
+    file: Option<StoreFile>,
+    /// Locks out other writers, if the store is open for writing.
+    writing: Option<WriterLock>,
     /// Set if the store was opened as one that does not change.
     reading: Option<ReaderLock>,
     keep_changes: u64,
     keep_letters: bool,
     rows_read: TestCounter,
-}
-
-/// State of a store that is open for writing.
-struct Writing {
-    /// Locks out other writers until it is dropped.
-    _lock: WriterLock,
-    path: PathBuf,
-    /// Identity of the file that was opened.
-    file: FileId,
-}
-
-/// Device and inode of a file, which differ if the file at a path is replaced.
-type FileId = (u64, u64);
-
-fn file_id(path: &Path) -> io::Result<FileId> {
-    let meta = std::fs::metadata(path)?;
-    Ok((meta.dev(), meta.ino()))
 }
 
 impl std::fmt::Debug for SqliteStore {
@@ -83,7 +71,7 @@ impl SqliteStore {
     fn new(
         connection: Connection,
         location: String,
-        writing: Option<Writing>,
+        file: Option<StoreFile>,
         keep_changes: u64,
     ) -> Self {
         connection.set_prepared_statement_cache_capacity(32);
@@ -94,7 +82,8 @@ impl SqliteStore {
         Self {
             connection,
             location,
-            writing,
+            file,
+            writing: None,
             reading: None,
             keep_changes,
             keep_letters: true,
@@ -103,16 +92,19 @@ impl SqliteStore {
     }
 
     /// Fails if the file is no longer at its path: the system still accepts writes to it, but they
-    /// are lost.
-    fn check_path(&self) -> Result<(), StoreError> {
-        let Some(Writing { path, file, .. }) = &self.writing else { return Ok(()) };
-        match file_id(path) {
-            Ok(found) if found == *file => Ok(()),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed(&self.location, "checking its path")(error))
-            }
-            _ => Err(StoreError::Gone { location: self.location.clone() }),
+    /// are lost, and reads miss what is written to its successor.
+    pub(in crate::store) fn check_path(&self) -> Result<(), StoreError> {
+        match self.file.as_ref().map_or(Ok(true), StoreFile::is_at_its_path) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StoreError::Gone { location: self.location.clone() }),
+            Err(error) => Err(failed(&self.location, "checking its path")(error)),
         }
+    }
+
+    /// The file that was opened; `None` if it has no name.
+    #[must_use]
+    pub fn file_id(&self) -> Option<FileId> {
+        self.file.as_ref().map(StoreFile::id)
     }
 
     /// Sets the maximum number of change events that the store keeps.

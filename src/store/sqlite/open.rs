@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
+use super::file::{FileId, StoreFile};
 use super::journal::LETTERS_AHEAD;
 use super::lock::WriterLock;
-use super::{SqliteStore, Writing, failed, file_id};
+use super::{SqliteStore, failed};
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::store::StoreError;
@@ -68,7 +69,23 @@ impl SqliteStore {
         rules: &RulesRequest,
         keep_changes: u64,
     ) -> Result<(Self, Rules), StoreError> {
-        let store = Self::open_file(path, keep_changes)?;
+        let store = Self::open_file(path, keep_changes, None)?;
+        let rules = store.check_log(LogKind::Files, rules)?;
+        Ok((store, rules))
+    }
+
+    /// [`SqliteStore::open_files`] of a file that is open already: it is neither created nor
+    /// another one.
+    ///
+    /// # Errors
+    /// Those of [`SqliteStore::open_writer`], or the file is no longer at its path.
+    pub fn open_again(
+        path: &Path,
+        rules: &RulesRequest,
+        keep_changes: u64,
+        id: FileId,
+    ) -> Result<(Self, Rules), StoreError> {
+        let store = Self::open_file(path, keep_changes, Some(id))?;
         let rules = store.check_log(LogKind::Files, rules)?;
         Ok((store, rules))
     }
@@ -83,7 +100,7 @@ impl SqliteStore {
         rules: &RulesRequest,
         keep_changes: u64,
     ) -> Result<(Self, Rules), StoreError> {
-        let store = Self::open_file(path, keep_changes)?;
+        let store = Self::open_file(path, keep_changes, None)?;
         store.check_kind(LogKind::Files)?;
         let stored = if store.is_unused()? { None } else { store.rules()? };
         let rules = store.resolve(rules, stored.as_ref())?;
@@ -100,19 +117,38 @@ impl SqliteStore {
         rules: &Rules,
         keep_changes: u64,
     ) -> Result<Self, StoreError> {
-        let store = Self::open_file(path, keep_changes)?;
+        let store = Self::open_file(path, keep_changes, None)?;
         store.check_log(LogKind::Topic, &rules.clone().into())?;
         store.find_letters_ahead()?;
         Ok(store)
     }
 
-    /// Opens or creates a file for writing, before its log is checked.
-    fn open_file(path: &Path, keep_changes: u64) -> Result<Self, StoreError> {
+    /// Opens or creates a file for writing, before its log is checked. One that is `known` is not
+    /// created.
+    fn open_file(
+        path: &Path,
+        keep_changes: u64,
+        known: Option<FileId>,
+    ) -> Result<Self, StoreError> {
         let location = path.display().to_string();
+        let gone = || StoreError::Gone { location: location.clone() };
+        if known.is_some() && !path.exists() {
+            return Err(gone());
+        }
         refuse_new_in_root(path)?;
         let lock = WriterLock::acquire(path, &location)?;
-        // SQLite copies the mode of this file to the files it creates next to it.
-        files::create(path).map_err(failed(&location, "creating the file"))?;
+        if known.is_none() {
+            // SQLite copies the mode of this file to the files it creates next to it.
+            files::create(path).map_err(failed(&location, "creating the file"))?;
+        }
+        let file = StoreFile::new(path);
+        let mut file = file.map_err(failed(&location, "reading the file's identity"))?;
+        if known.is_some_and(|known| known != file.id()) {
+            return Err(gone());
+        }
+        if !file.lock().map_err(failed(&location, "locking the file"))? {
+            return Err(StoreError::OtherName { location });
+        }
         let connection = connect(path).map_err(failed(&location, "opening the file"))?;
         // Checked before SQLite creates other files with the same read-only mode.
         if connection.is_readonly("main").map_err(failed(&location, "opening the file"))? {
@@ -130,9 +166,9 @@ impl SqliteStore {
         migrate(&connection, &location, format, FORMATS)?;
         let ahead = connection.execute_batch(LETTERS_AHEAD);
         ahead.map_err(failed(&location, "preparing the file"))?;
-        let file = file_id(path).map_err(failed(&location, "reading the file's identity"))?;
-        let writing = Writing { _lock: lock, path: path.to_owned(), file };
-        Ok(Self::new(connection, location, Some(writing), keep_changes))
+        let mut store = Self::new(connection, location, Some(file), keep_changes);
+        store.writing = Some(lock);
+        Ok(store)
     }
 
     /// Deletes a store if it exists.

@@ -7,6 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{Access, access};
 
+use super::file::StoreFile;
 use super::lock::{ReaderLock, lock_path};
 use super::open::{FORMATS, format, newest, refuse_new_in_root};
 use super::{SqliteStore, failed};
@@ -29,16 +30,21 @@ impl SqliteStore {
         if !path.exists() {
             return Err(StoreError::Missing { location });
         }
-        match Self::read(path.as_os_str().to_owned(), &location, OpenFlags::empty()) {
+        let file = || {
+            let file = StoreFile::new(path);
+            file.map_err(failed(&location, "reading the file's identity"))
+        };
+        let name = path.as_os_str().to_owned();
+        match Self::read(name, &location, file()?, OpenFlags::empty()) {
             // Not by opening it: closing it again would drop the locks of other connections.
             Err(error) if needs_files(&error) && access(path, Access::READ_OK).is_ok() => {
-                Self::open_unchanging(path, &location)
+                Self::open_unchanging(path, &location, file()?)
             }
             opened => opened,
         }
     }
 
-    fn open_unchanging(path: &Path, location: &str) -> Result<Self, StoreError> {
+    fn open_unchanging(path: &Path, location: &str, file: StoreFile) -> Result<Self, StoreError> {
         let lock = lock_path(path).display().to_string();
         let unreadable = |error: std::io::Error| {
             format!(
@@ -62,17 +68,23 @@ impl SqliteStore {
             );
             return Err(opening(problem));
         }
-        let mut store = Self::read(unchanging_uri(&path), location, OpenFlags::SQLITE_OPEN_URI)?;
+        let flags = OpenFlags::SQLITE_OPEN_URI;
+        let mut store = Self::read(unchanging_uri(&path), location, file, flags)?;
         store.reading = Some(lock);
         Ok(store)
     }
 
-    fn read(name: OsString, location: &str, flags: OpenFlags) -> Result<Self, StoreError> {
+    fn read(
+        name: OsString,
+        location: &str,
+        file: StoreFile,
+        flags: OpenFlags,
+    ) -> Result<Self, StoreError> {
         let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(name, flags)
             .map_err(failed(location, "opening the file"))?;
         check_format(&connection, location, FORMATS)?;
-        Ok(Self::new(connection, location.to_owned(), None, 0))
+        Ok(Self::new(connection, location.to_owned(), Some(file), 0))
     }
 }
 

@@ -66,6 +66,22 @@ fn a_second_import_is_refused_with_the_holder_until_the_first_has_ended() {
 }
 
 #[test]
+fn two_names_of_one_file_have_one_writer_at_a_time_and_a_linked_copy_is_usable() {
+    let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4]));
+    let import = waiting(&folder);
+    std::fs::hard_link(folder.path("trips.db"), folder.path("linked.db")).unwrap();
+    let refused = folder.run("ingest log --store sqlite:linked.db").ends(74).prints_nothing();
+    refused.says(&["`linked.db` is being written", "another name of the same file"]);
+    end(import).ends(0);
+    // As after `cp -al`: both names read and write, in turn.
+    for (store, devices) in [("linked.db", 2), ("trips.db", 2)] {
+        folder.ingest(&format!("log --store sqlite:{store}"));
+        assert_eq!(folder.trips(store).len(), devices, "{store}");
+    }
+    assert_eq!(folder.trips("linked.db"), folder.trips("trips.db"));
+}
+
+#[test]
 fn a_killed_import_leaves_no_lock() {
     let folder = Folder::with("log", minutes("truck-18", &[0, 2, 4]));
     let (running, _stdin, _) = waiting(&folder);

@@ -73,6 +73,13 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
     // A second instance is refused.
     folder.run(&words).ends(74).says(&["locked by another writer"]);
     drain(running, &words).ends(0);
+    // Without its file it ends by itself, at the next flush.
+    let gone = format!("run {flags} --store sqlite:gone.db --from earliest");
+    let running = start(&folder, &gone);
+    until_read(&folder, "gone.db", &topic);
+    folder.remove_store("gone.db");
+    topic.send_lines(minutes("truck-1", &[5]).as_bytes(), "no-device");
+    running.ran(&gone).ends(74).says(&["gone.db", "was removed, moved or replaced"]);
 
     folder
         .run(&format!("{words} --max-gap 10m"))
