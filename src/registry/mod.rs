@@ -18,11 +18,8 @@ use serde_json::json;
 
 pub use self::url::{Credentials, RegistryUrl};
 use crate::model::schema::{SchemaId, SchemaReference, SchemaSource, SchemaVerdict};
-use crate::source::MAX_SCHEMA_BYTES;
+use crate::source::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
 use crate::web::{self, Client, ClientOptions, Response};
-
-/// Maximum number of schemas that a schema refers to, directly or not.
-const MAX_REFERENCES: usize = 100;
 
 /// The types of responses of the API.
 const ACCEPT: &str = "application/vnd.schemaregistry.v1+json, application/json";

@@ -7,6 +7,7 @@
 mod avro;
 #[cfg(test)]
 mod binary_fixture;
+mod bounds;
 mod context;
 mod csv;
 mod decode;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+pub use bounds::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
 pub use context::{HTTP_ORIGIN, RecordContext};
 pub use decode::{Decoder, DecoderError};
 pub use fields::{field_names, names_of_field};
@@ -53,7 +55,7 @@ pub use map::parse_map;
 pub use outline::Outline;
 pub use propose::{ProposedMap, Surroundings, id_column, propose};
 pub use schema_file::read_schema;
-pub use schemas::{MAX_SCHEMA_BYTES, MAX_SCHEMAS};
+pub use schemas::MAX_SCHEMAS;
 pub use split::{RawJson, RecordPosition};
 pub use suggest::{presets_for, suggest};
 pub(crate) use text::{head_of, short};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use super::bounds::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
 use super::protobuf;
-use super::schemas::MAX_SCHEMA_BYTES;
 use crate::model::schema::{SchemaReference, SchemaSource};
 
 /// Reads a schema: Avro, which is JSON, or .proto text, whose imports are read from its folder.
@@ -47,6 +47,9 @@ fn imports(text: &str, folder: &Path) -> Result<Vec<SchemaReference>, String> {
         let is_known = found.iter().any(|reference: &SchemaReference| reference.name == name);
         if is_known || name.starts_with("google/protobuf/") {
             continue;
+        }
+        if found.len() == MAX_REFERENCES {
+            return Err(format!("it imports more than {MAX_REFERENCES} files"));
         }
         // The compiler accepts no name that leads out of the folder.
         let text = read(&folder.join(&name))?;

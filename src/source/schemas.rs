@@ -6,6 +6,7 @@ use std::sync::{Arc, RwLock};
 use foldhash::fast::RandomState;
 
 use super::avro::{AvroPlan, AvroSchema};
+use super::bounds::MAX_SCHEMA_BYTES;
 use super::context::RecordContext;
 use super::decode::Decoder;
 use super::fields::{Field, Node};
@@ -14,16 +15,17 @@ use super::plain::Values;
 use super::protobuf::ProtobufSchema;
 use super::record::Fields;
 use super::shape::Shape;
+use super::text::clipped_to;
 use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::schema::{Encoding, SchemaId, SchemaSource, SchemaVerdict};
 
-/// Maximum size of a schema, with all that it refers to, bytes.
-pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
-
 /// Maximum number of ids of a log; records of further ones become dead letters.
 pub const MAX_SCHEMAS: usize = 10_000;
+
+/// Maximum length of what is wrong with a schema, bytes. It may quote the schema.
+const MAX_PROBLEM_BYTES: usize = 400;
 
 /// A schema that records can be read by.
 #[derive(Debug)]
@@ -245,12 +247,14 @@ fn compile(
     if bytes > MAX_SCHEMA_BYTES {
         return Err(format!("it has {bytes} bytes; the limit is {MAX_SCHEMA_BYTES}"));
     }
-    if encoding == Encoding::Avro {
-        let schema = AvroSchema::parse(&source.text, &texts)?;
-        let plan = AvroPlan::new(&schema, shape);
-        return Ok(Schema::Avro(schema, plan));
-    }
-    ProtobufSchema::compile(source, names).map(Schema::Protobuf)
+    let schema = match encoding {
+        Encoding::Avro => AvroSchema::parse(&source.text, &texts).map(|schema| {
+            let plan = AvroPlan::new(&schema, shape);
+            Schema::Avro(schema, plan)
+        }),
+        _ => ProtobufSchema::compile(source, names).map(Schema::Protobuf),
+    };
+    schema.map_err(|problem| clipped_to(&problem, MAX_PROBLEM_BYTES))
 }
 
 /// The names in records that the rules may mean: those of the fields, and the words of the map.

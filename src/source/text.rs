@@ -23,6 +23,19 @@ pub(super) fn clipped(value: &str) -> String {
     shown
 }
 
+/// A text cut to about a maximum length in bytes, invisible characters escaped.
+pub(super) fn clipped_to(value: &str, bytes: usize) -> String {
+    let mut shown = String::new();
+    for c in value.chars() {
+        if shown.len() >= bytes {
+            shown.push_str("...");
+            break;
+        }
+        push_visible(&mut shown, c);
+    }
+    shown
+}
+
 /// The longest prefix of whole characters with at most `bytes` bytes.
 pub(crate) fn head_of(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
@@ -40,6 +53,7 @@ mod tests {
     fn a_value_is_cut_and_escaped() {
         assert_eq!(short("a\u{1b}[0mé"), "`a\\u{1b}[0mé`");
         assert_eq!(short("a\u{202e}b"), "`a\\u{202e}b`");
+        assert_eq!(clipped_to("a\nbcdef", 5), "a\\nbc...");
         assert_eq!(short(&"é".repeat(100)), format!("`{}...`", "é".repeat(80)));
     }
 }

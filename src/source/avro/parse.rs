@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{AvroSchema, Type};
 use crate::model::rules::TimeUnit;
+use crate::source::bounds::{Counts, MAX_REFERENCES, check_depth, check_name};
 use crate::source::text::short;
 
 /// Maximum digits after the point of a decimal; a float has 17 in all.
@@ -13,7 +14,10 @@ const MAX_SCALE: u64 = 400;
 
 /// Parses `text`, which may use the names that `references` define.
 pub(super) fn parse(text: &str, references: &[&str]) -> Result<AvroSchema, String> {
-    let mut parser = Parser { types: Vec::new(), names: HashMap::new() };
+    if references.len() > MAX_REFERENCES {
+        return Err(format!("it refers to more than {MAX_REFERENCES} schemas"));
+    }
+    let mut parser = Parser { types: Vec::new(), names: HashMap::new(), counts: Counts::default() };
     let json = |text: &str| {
         serde_json::from_str::<Value>(text).map_err(|error| format!("it is not JSON: {error}"))
     };
@@ -21,6 +25,7 @@ pub(super) fn parse(text: &str, references: &[&str]) -> Result<AvroSchema, Strin
         parser.read(&json(reference)?, "")?;
     }
     let root = parser.read(&json(text)?, "")?;
+    check_depth(&parser.types.iter().map(references_of).collect::<Vec<_>>())?;
     Ok(AvroSchema { types: parser.types, root })
 }
 
@@ -28,6 +33,17 @@ struct Parser {
     types: Vec<Type>,
     /// Index of each named type, by full name.
     names: HashMap<String, usize>,
+    counts: Counts,
+}
+
+/// The types that a type refers to.
+fn references_of(ty: &Type) -> Vec<usize> {
+    match ty {
+        Type::Array(inner) | Type::Map(inner) => vec![*inner],
+        Type::Union(variants) => variants.clone(),
+        Type::Record(fields) => fields.iter().map(|(_, ty)| *ty).collect(),
+        _ => Vec::new(),
+    }
 }
 
 impl Parser {
@@ -71,6 +87,7 @@ impl Parser {
             "record" | "error" => self.record(object, namespace),
             "enum" => {
                 let symbols = strings(object, "symbols")?;
+                symbols.iter().try_for_each(|symbol| self.counts.add_value(symbol.len()))?;
                 self.define(object, namespace, Type::Enum(symbols))
             }
             "fixed" => {
@@ -111,6 +128,7 @@ impl Parser {
         for field in list {
             let Value::Object(field) = field else { return Err("a field is not an object".into()) };
             let name = string(field, "name")?;
+            self.counts.add_field(name.len())?;
             let ty = self.read(member(field, "type")?, &inner)?;
             fields.push((name.into(), ty));
         }
@@ -126,6 +144,7 @@ impl Parser {
     ) -> Result<usize, String> {
         let name = string(object, "name")?;
         let full = full_name(name, &namespace_of(object, namespace)?);
+        self.counts.add_type(full.len())?;
         let at = self.add(ty);
         if self.names.insert(full, at).is_some() {
             return Err(format!("the type {} is defined twice", short(name)));
@@ -168,11 +187,12 @@ fn full_name(name: &str, namespace: &str) -> String {
 
 /// The namespace of the names inside a named type.
 fn namespace_of(object: &Map<String, Value>, outer: &str) -> Result<String, String> {
-    if let Some((namespace, _)) = string(object, "name")?.rsplit_once('.') {
-        return Ok(namespace.to_owned());
-    }
-    let own = object.get("namespace").and_then(Value::as_str);
-    Ok(own.unwrap_or(outer).to_owned())
+    let of_name = string(object, "name")?.rsplit_once('.').map(|(namespace, _)| namespace);
+    let own = of_name.or_else(|| object.get("namespace").and_then(Value::as_str));
+    let namespace = own.unwrap_or(outer);
+    // Each name inside is looked up with it.
+    check_name(namespace.len())?;
+    Ok(namespace.to_owned())
 }
 
 fn member<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a Value, String> {

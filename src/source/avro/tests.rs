@@ -285,3 +285,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_schema_defines_is_bounded() {
+    let list = |count: usize, item: &dyn Fn(usize) -> String| {
+        (0..count).map(item).collect::<Vec<_>>().join(",")
+    };
+    let fixed = |at: usize| format!("{{\"type\":\"fixed\",\"name\":\"F{at}\",\"size\":1}}");
+    let field = |at: usize| format!("{{\"name\":\"f{at}\",\"type\":\"int\"}}");
+    let record = |name: &str, fields: &str| {
+        format!("{{\"type\":\"record\",\"name\":\"{name}\",\"fields\":[{fields}]}}")
+    };
+    // Each holds the one before.
+    let chain = |length: usize| {
+        list(length, &|at| {
+            let before = format!("{{\"name\":\"x\",\"type\":\"R{}\"}}", at.saturating_sub(1));
+            record(&format!("R{at}"), if at == 0 { "" } else { &before })
+        })
+    };
+    let symbols = list(20_001, &|at| format!("\"S{at}\""));
+    let long = "a".repeat(256);
+    for (schema, why) in [
+        (format!("[{}]", list(2001, &fixed)), "more than 2000 types"),
+        (record("R", &list(20_001, &field)), "more than 20000 fields"),
+        (
+            format!("{{\"type\":\"enum\",\"name\":\"E\",\"symbols\":[{symbols}]}}"),
+            "more than 20000 values of enums",
+        ),
+        (record(&long, ""), "a name has 256 bytes"),
+        (record(&format!("{long}.R"), ""), "a name has 256 bytes"),
+        (format!("[{}]", chain(129)), "deeper than 127 levels"),
+    ] {
+        let problem = AvroSchema::parse(&schema, &[]).unwrap_err();
+        assert!(problem.contains(why), "{problem}");
+    }
+    assert!(AvroSchema::parse(&format!("[{}]", chain(100)), &[]).is_ok());
+    let references = vec!["\"int\""; 101];
+    let problem = AvroSchema::parse("\"int\"", &references).unwrap_err();
+    assert_eq!(problem, "it refers to more than 100 schemas");
+}

@@ -1,83 +1,22 @@
 //! Compiles .proto text to tables of fields.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::sync::Arc;
 
-use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 use protox::prost_reflect::{self as reflect, FileDescriptor, MessageDescriptor};
 
-use super::{Field, Kind, Message, ProtobufSchema, Shape, TopLevel};
+use super::load::load;
+use super::{EnumNames, Field, Kind, Message, ProtobufSchema, Shape, TopLevel};
 use crate::model::schema::SchemaSource;
-
-/// Name of the schema's own file, in messages too.
-const MAIN: &str = "the schema";
-
-/// Maximum nesting depth of a text. The compiler is recursive.
-const MAX_TEXT_DEPTH: usize = 64;
-
-/// The files of a schema, by name.
-struct Sources(HashMap<String, String>);
-
-impl FileResolver for Sources {
-    fn resolve_path(&self, path: &Path) -> Option<String> {
-        path.to_str().map(str::to_owned)
-    }
-
-    fn open_file(&self, name: &str) -> Result<File, protox::Error> {
-        match self.0.get(name) {
-            Some(text) => File::from_source(name, text),
-            None => Err(protox::Error::file_not_found(name)),
-        }
-    }
-}
 
 /// Compiles a schema. `names` are the names in records that a field map knows.
 pub(super) fn compile(
     source: &SchemaSource,
     names: &BTreeSet<String>,
 ) -> Result<ProtobufSchema, String> {
-    let references = source.references.iter();
-    let files = references.map(|reference| (reference.name.clone(), reference.text.clone()));
-    let files: HashMap<_, _> = files.chain([(MAIN.to_owned(), source.text.clone())]).collect();
-    for (name, text) in &files {
-        check_depth(text).map_err(|problem| format!("{name} {problem}"))?;
-    }
-    let mut resolver = ChainFileResolver::new();
-    resolver.add(Sources(files));
-    resolver.add(GoogleFileResolver::new());
-    let mut compiler = protox::Compiler::with_file_resolver(resolver);
-    compiler.open_file(MAIN).map_err(|error| with_causes(&error))?;
-    let pool = compiler.descriptor_pool();
-    let main = pool.get_file_by_name(MAIN).ok_or("it has no file")?;
-    Ok(Tables { names, index: HashMap::new(), messages: Vec::new() }.build(&main))
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-/// The names of the files that a text imports.
-pub(super) fn imports(text: &str) -> Result<Vec<String>, String> {
-    check_depth(text).map_err(|problem| format!("it {problem}"))?;
-    let file = File::from_source(MAIN, text).map_err(|error| with_causes(&error))?;
-    Ok(file.file_descriptor_proto().dependency.clone())
-}
-
-/// Checks the nesting of a text. Brackets in texts and comments count: they close as well.
-fn check_depth(text: &str) -> Result<(), String> {
-    let mut depth = 0_usize;
-    for byte in text.bytes() {
-        match byte {
-            b'{' | b'[' | b'<' | b'(' => depth += 1,
-            b'}' | b']' | b'>' | b')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > MAX_TEXT_DEPTH {
-            return Err(format!("is nested deeper than {MAX_TEXT_DEPTH} levels"));
-        }
-    }
-    Ok(())
+    let main = load(source)?;
+    let (index, enums) = (HashMap::new(), HashMap::new());
+    Ok(Tables { names, index, messages: Vec::new(), open: Vec::new(), enums }.build(&main))
 }
 
 struct Tables<'a> {
@@ -85,11 +24,20 @@ struct Tables<'a> {
     /// Index of each message, by full name.
     index: HashMap<String, usize>,
     messages: Vec<Message>,
+    /// Messages without their fields yet, by index. A list, as references may lead very deep.
+    open: Vec<(usize, MessageDescriptor)>,
+    /// The names of each enum, by full name.
+    enums: HashMap<String, EnumNames>,
 }
 
 impl Tables<'_> {
     fn build(mut self, main: &FileDescriptor) -> ProtobufSchema {
         let top_level = main.messages().map(|message| self.top_level(&message)).collect();
+        while let Some((at, message)) = self.open.pop() {
+            let mut fields: Vec<Field> = message.fields().map(|field| self.field(&field)).collect();
+            fields.sort_by_key(|field| field.number);
+            self.messages[at].fields = fields;
+        }
         ProtobufSchema { messages: self.messages, index: self.index, top_level }
     }
 
@@ -110,9 +58,7 @@ impl Tables<'_> {
         let at = self.messages.len();
         self.index.insert(name.to_owned(), at);
         self.messages.push(Message { name: name.into(), fields: Vec::new() });
-        let mut fields: Vec<Field> = message.fields().map(|field| self.field(&field)).collect();
-        fields.sort_by_key(|field| field.number);
-        self.messages[at].fields = fields;
+        self.open.push((at, message.clone()));
         at
     }
 
@@ -149,17 +95,7 @@ impl Tables<'_> {
             reflect::Kind::Bool => Kind::Bool,
             reflect::Kind::String => Kind::Text,
             reflect::Kind::Bytes => Kind::Bytes,
-            reflect::Kind::Enum(of) => {
-                let mut values: Vec<(i32, Box<str>)> = Vec::new();
-                for value in of.values() {
-                    // Of several names of one number, the first is its name in JSON.
-                    if !values.iter().any(|(number, _)| *number == value.number()) {
-                        values.push((value.number(), value.name().into()));
-                    }
-                }
-                values.sort();
-                Kind::Enum(values)
-            }
+            reflect::Kind::Enum(of) => Kind::Enum(self.names_of(&of)),
             reflect::Kind::Message(of) if field.is_group() => Kind::Group(self.message(&of)),
             reflect::Kind::Message(of) => match of.full_name() {
                 "google.protobuf.Timestamp" => Kind::Timestamp,
@@ -167,6 +103,21 @@ impl Tables<'_> {
                 _ => Kind::Message(self.message(&of)),
             },
         }
+    }
+
+    /// The names of an enum, which all of its fields share.
+    fn names_of(&mut self, of: &reflect::EnumDescriptor) -> EnumNames {
+        let names = self.enums.entry(of.full_name().to_owned()).or_insert_with(|| {
+            // In the order of the text, which that of the resolver is not.
+            let values = of.enum_descriptor_proto().value.iter();
+            let values = values.map(|value| (value.number(), value.name().into()));
+            let mut values: Vec<(i32, Box<str>)> = values.collect();
+            values.sort_by_key(|(number, _)| *number);
+            // Of several names of one number, the first is its name in JSON.
+            values.dedup_by_key(|value| value.0);
+            values.into()
+        });
+        Arc::clone(names)
     }
 }
 

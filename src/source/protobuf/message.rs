@@ -166,7 +166,8 @@ impl<'a, 'de> Members<'a, 'de> {
 
     /// The value of a field; `None` if it is absent.
     pub(super) fn value(&self, at: usize) -> Option<Value<'a, 'de>> {
-        let (field, context, depth) = (&self.fields[at], self.context, self.depth);
+        // A schema may name a message as a wrapper and give it no field.
+        let (field, context, depth) = (self.fields.get(at)?, self.context, self.depth);
         let is_many = matches!(field.shape, Shape::List | Shape::Map);
         let content = match self.found[at] {
             Some(found) if is_many => Content::Many(found.from),

@@ -5,10 +5,12 @@
 
 mod compile;
 mod items;
+mod load;
 mod message;
 mod raw;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::fields::Node;
 use super::record::Fields;
@@ -25,7 +27,7 @@ const GTFS_RT: &str = include_str!("gtfs-rt.proto");
 /// # Errors
 /// It is not .proto text.
 pub(super) fn imports(text: &str) -> Result<Vec<String>, String> {
-    compile::imports(text)
+    load::imports(text)
 }
 
 /// A compiled schema.
@@ -74,6 +76,9 @@ enum Shape {
     Map,
 }
 
+/// The names of an enum by number, ascending.
+type EnumNames = Arc<[(i32, Box<str>)]>;
+
 #[derive(Debug)]
 enum Kind {
     Double,
@@ -91,8 +96,7 @@ enum Kind {
     Bool,
     Text,
     Bytes,
-    /// Names by number, ascending.
-    Enum(Vec<(i32, Box<str>)>),
+    Enum(EnumNames),
     /// A time: seconds and nanoseconds since 1970.
     Timestamp,
     /// A message with one value, which visitors get bare.
@@ -192,5 +196,7 @@ impl ProtobufSchema {
     }
 }
 
+#[cfg(test)]
+mod bounds_tests;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use crate::timeline::Sample;
 const MAP: &str = "device_id=vehicle_id,time=ts_ms,lat=/position/lat,lon=/position/lon,\
                    speed=speed_kmh";
 
-fn source(text: &str) -> SchemaSource {
+pub(super) fn source(text: &str) -> SchemaSource {
     SchemaSource { text: text.to_owned(), references: Vec::new() }
 }
 
@@ -29,7 +29,12 @@ fn rules(map: &str) -> Rules {
 }
 
 /// What the fields of a message are, as text; `names` are the names that the map knows.
-fn read(schema: &str, map: &str, bytes: &[u8], unit: TimeUnit) -> Result<String, String> {
+pub(super) fn read(
+    schema: &str,
+    map: &str,
+    bytes: &[u8],
+    unit: TimeUnit,
+) -> Result<String, String> {
     let fields = parse_map(map).unwrap();
     let names = fields.values().flat_map(|name| name.split('/')).map(str::to_owned).collect();
     let schema = ProtobufSchema::compile(&source(schema), &names)?;
@@ -252,7 +257,7 @@ fn a_schema_that_is_not_valid_has_a_reason() {
         ("message", "expected an identifier"),
         ("syntax = \"proto3\"; message M { X x = 1; }", "X"),
         ("import \"other.proto\";", "other.proto"),
-        (&nested, "nested deeper than 64"),
+        (&nested, "recursion limit"),
     ] {
         let problem = ProtobufSchema::compile(&source(text), &BTreeSet::new()).unwrap_err();
         assert!(problem.contains(why), "{problem}");
