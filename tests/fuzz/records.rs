@@ -47,7 +47,7 @@ fn with_ids(rules: Rules, kind: &str) -> Decoder {
 }
 
 /// What a record is, as text, after checking it; an error if it is not a sample.
-fn read(decoder: &Decoder, header: Option<&[u8]>, data: &[u8]) -> Result<String, String> {
+pub fn read(decoder: &Decoder, header: Option<&[u8]>, data: &[u8]) -> Result<String, String> {
     let (mut text, context) = ("before".to_owned(), RecordContext::default());
     let template = &mut JsonTemplate::default();
     match decoder.decode(template, (header, data), &context, &mut text) {

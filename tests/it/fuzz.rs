@@ -8,6 +8,8 @@ use proptest::sample::Index;
 mod bodies;
 #[path = "../fuzz/records.rs"]
 mod records;
+#[path = "../fuzz/schemas.rs"]
+mod schemas;
 
 const JSON: [&[u8]; 3] = [
     include_bytes!("../fuzz/seeds/json/whole.json"),
@@ -37,6 +39,12 @@ const AVRO: [&[u8]; 2] =
 const PROTOBUF: [&[u8]; 2] = [
     include_bytes!("../fuzz/seeds/protobuf/message"),
     include_bytes!("../fuzz/seeds/protobuf/feed"),
+];
+const SCHEMA: [&[u8]; 4] = [
+    include_bytes!("../fuzz/seeds/schema/generated-protobuf"),
+    include_bytes!("../fuzz/seeds/schema/generated-avro"),
+    include_bytes!("../fuzz/seeds/schema/protobuf"),
+    include_bytes!("../fuzz/seeds/schema/avro"),
 ];
 const MAP: [&[u8]; 3] = [
     include_bytes!("../fuzz/seeds/map/nested"),
@@ -196,6 +204,13 @@ proptest! {
 
     #[test]
     #[ignore = "at night: tests/nightly/long"]
+    fn schema(random in bytes(), seed in damaged_seed(&SCHEMA)) {
+        schemas::schema(&random);
+        schemas::schema(&seed);
+    }
+
+    #[test]
+    #[ignore = "at night: tests/nightly/long"]
     fn map(seed in damaged_seed(&MAP)) {
         records::map(&seed);
     }
@@ -250,6 +265,7 @@ fn what_the_runs_start_from_is_good() {
         (&ID, bodies::id),
         (&AVRO[..1], records::avro),
         (&PROTOBUF, records::protobuf),
+        (&SCHEMA, schemas::schema),
         (&MAP, records::map),
         (&PRESET, records::preset),
     ] {
