@@ -54,11 +54,11 @@ CREATE TABLE claims (
 ) STRICT, WITHOUT ROWID;
 
 -- What the registry first said of the id of a schema. Insert-only. The slots of an epoch count from
--- 0 without gaps, so that all owners agree on the first verdict, and on how many there are.
+-- 0 without gaps, so that all owners agree on the order of the verdicts.
 CREATE TABLE schemas (
   epoch   INTEGER NOT NULL,
   slot    INTEGER NOT NULL,
-  id      TEXT    NOT NULL,  -- a number, or a GUID
+  id      TEXT    NOT NULL,  -- a number, or a GUID; partition:offset up to which ids were unknown
   verdict TEXT    NOT NULL,  -- JSON
   PRIMARY KEY (epoch, slot)
 ) STRICT;

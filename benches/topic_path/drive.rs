@@ -19,7 +19,7 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Offset, Version};
 use tstar::internals::pipeline::daemon::{self, DaemonEvent, Options, PartitionStores};
 use tstar::internals::pipeline::processor::ProcessorConfig;
-use tstar::internals::pipeline::schemas::find_none;
+use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::settings::{KeyRule, Settings};
 use tstar::internals::source::Decoder;
 use tstar::internals::store::{Flush, Journal, Position, StoreError};
@@ -97,7 +97,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         pace,
         notify,
         ask_keys: None,
-        find_schema: find_none(),
+        find_schemas: find_known(Arc::default()),
         live: Arc::default(),
     })
 }

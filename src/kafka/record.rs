@@ -151,8 +151,15 @@ impl RecordReader {
         self.decoder.add_schema(id, verdict);
     }
 
-    /// Reads the records of a batch again whose schemas were not known.
-    pub fn read_again(&mut self, batch: &mut Batch) {
+    /// The decoder, which all readers of the same records share.
+    #[must_use]
+    pub fn decoder(&self) -> Arc<Decoder> {
+        Arc::clone(&self.decoder)
+    }
+
+    /// Reads the records of a batch again whose schemas were not known. Of those whose schemas are
+    /// still unknown, the entries are dead letters.
+    pub fn read_again(&mut self, batch: &mut Batch, partition: i32) {
         for entry in std::mem::take(&mut batch.entries) {
             if entry.needs_schema().is_none() {
                 batch.entries.push(entry);
@@ -161,7 +168,7 @@ impl RecordReader {
             let value = batch.raw(&entry).to_vec();
             let key = batch.key(&entry).map(<[u8]>::to_vec);
             let record = Record {
-                partition: 0,
+                partition,
                 offset: entry.offset,
                 log_time_ms: entry.log_time_ms,
                 key: key.as_deref(),
@@ -280,7 +287,15 @@ impl RecordReader {
         };
         let schema_id = record.header(SCHEMA_ID_HEADER);
         let json = RawJson { value, context, schema_id, check };
+        let before = (out.batch.entries.len(), out.batch.text.len(), out.batch.raw.len());
         self.decoder.split(&mut self.template, &json, &out.position, out.batch);
+        let position = (record.partition, record.offset);
+        if let Some(error) = self.decoder.was_unknown((schema_id, value), position) {
+            out.batch.entries.truncate(before.0);
+            out.batch.text.truncate(before.1);
+            out.batch.raw.truncate(before.2);
+            out.push_error(error);
+        }
     }
 }
 

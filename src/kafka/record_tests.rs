@@ -165,7 +165,7 @@ fn records_are_read_again_once_their_schema_is_known() {
     let before = batch.memory();
     // What one reader learns, the others know.
     reader.fork().add_schema(seven, &verdict);
-    reader.read_again(&mut batch);
+    reader.read_again(&mut batch, 0);
     assert_eq!(batch.needs_schema(), None);
     assert_eq!(reasons(&batch), [None, None, None, Some(DeadReason::BadRecord)]);
     let offsets: Vec<_> = batch.entries.iter().map(|entry| entry.offset.get()).collect();

@@ -1,10 +1,13 @@
 //! Schemas of records, and what a registry says of an id.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use super::scalar::Offset;
 
 /// How the values of records are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +113,58 @@ impl FromStr for SchemaId {
     }
 }
 
-/// What decides the records of an id: the first answer of a registry.
+/// The last offset of each partition at which an id was unknown; those before it were, too.
+pub type UnknownUntil = BTreeMap<i32, Offset>;
+
+/// What an entry of an epoch decides, beyond the entries before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SchemaSubject {
+    /// The records of an id that are not decided yet, in every partition.
+    Id(SchemaId),
+    /// The records of a partition up to an offset, of all ids that have no verdict yet: the
+    /// registry did not know them.
+    Until(i32, Offset),
+}
+
+impl fmt::Display for SchemaSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Until(partition, offset) => write!(f, "{partition}:{offset}"),
+        }
+    }
+}
+
+impl From<SchemaSubject> for String {
+    fn from(subject: SchemaSubject) -> Self {
+        subject.to_string()
+    }
+}
+
+impl TryFrom<String> for SchemaSubject {
+    type Error = SchemaIdError;
+
+    fn try_from(text: String) -> Result<Self, SchemaIdError> {
+        text.parse()
+    }
+}
+
+impl FromStr for SchemaSubject {
+    type Err = SchemaIdError;
+
+    fn from_str(text: &str) -> Result<Self, SchemaIdError> {
+        let Some((partition, offset)) = text.split_once(':') else {
+            return text.parse().map(Self::Id);
+        };
+        let numbers = partition.parse().ok().zip(offset.parse().ok());
+        let subject = numbers.map(|(partition, offset)| Self::Until(partition, Offset(offset)));
+        let subject = subject.filter(|subject| subject.to_string() == text);
+        subject.ok_or_else(|| SchemaIdError(text.to_owned()))
+    }
+}
+
+/// What decides the records of an id: the first answer of a registry that knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaVerdict {
@@ -127,7 +181,7 @@ pub enum SchemaVerdict {
         /// Why.
         problem: String,
     },
-    /// The registry does not know the id.
+    /// The registry does not know the id. Decides only the records that were read until then.
     Unknown,
 }
 
@@ -143,6 +197,20 @@ mod tests {
         }
         for text in ["", "07", "+7", "-1", "4294967296", &guid.to_uppercase(), &guid[1..]] {
             assert!(text.parse::<SchemaId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_subject_has_one_text() {
+        for (text, subject) in [
+            ("7", SchemaSubject::Id(SchemaId::Number(7))),
+            ("3:1500", SchemaSubject::Until(3, Offset(1500))),
+        ] {
+            assert_eq!(text.parse(), Ok(subject));
+            assert_eq!(subject.to_string(), text);
+        }
+        for text in ["3:", ":1", "03:1", "3:1:2", "a:1"] {
+            assert!(text.parse::<SchemaSubject>().is_err(), "{text}");
         }
     }
 

@@ -19,16 +19,16 @@ use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::model::tag::Tag;
 use crate::model::time::format_duration;
-use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets};
+use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets, of_current_topic};
 use crate::pipeline::daemon::{
     DaemonEvent, GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
 };
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use crate::pipeline::schemas::{RegistryAccess, find_schema, known_schemas};
+use crate::pipeline::schemas::{RegistryAccess, find_schemas};
 use crate::registry::Registry;
 use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::positions;
-use crate::store::schemas::keep_schema;
+use crate::store::schemas::SchemaHistory;
 use crate::store::{
     Access, AnyStore, EmbeddedStore, EpochStore, Forget, Guide, KeyStore, OpenOptions, SchemaStore,
     StoreUrl, TripStore,
@@ -203,8 +203,9 @@ impl RebuildJob<'_> {
         Ok(epoch)
     }
 
-    /// Gives the new store the schemas of the old one: those of the newest epoch come first. What
-    /// neither has is asked for.
+    /// Gives the new store the schemas of the old one: those of the newest epoch come first. A
+    /// schema counts from the first record on, also where it became known later. Ids that the
+    /// registry did not know stay unknown at the records of the old store; others are asked for.
     async fn take_schemas<S: SchemaStore + 'static>(
         &self,
         store: Arc<S>,
@@ -212,16 +213,22 @@ impl RebuildJob<'_> {
     ) -> anyhow::Result<TopicReplay> {
         let epoch = &replay.epochs[0];
         if epoch.rules.names_schemas() {
-            for ((_, id), verdict) in self.log.schemas.iter().rev() {
-                keep_schema(&*store, (epoch.epoch, MAX_SCHEMAS), *id, verdict).await?;
+            let (old, mut history) = (&self.log.schemas, SchemaHistory::default());
+            for ((_, id), verdict) in old.verdicts.iter().rev() {
+                history.keep(&*store, (epoch.epoch, MAX_SCHEMAS), *id, verdict).await?;
+            }
+            let read = of_current_topic(&self.log.epochs);
+            for unknown in read.iter().filter_map(|it| old.histories.get(&it.epoch)) {
+                for (partition, until) in unknown.unknown() {
+                    history.keep_until(&*store, (epoch.epoch, *partition), *until).await?;
+                }
             }
         }
-        let schemas = Arc::new(known_schemas(&*store, &replay.epochs).await?);
         let on_event = Arc::clone(&self.on_event);
         let on_waiting = Arc::new(move |why: String| on_event(DaemonEvent::Waiting(why)));
         let registry = self.request.registry.clone();
-        let find_schema = find_schema(store, RegistryAccess { registry, on_waiting });
-        Ok(TopicReplay { schemas, find_schema, ..replay })
+        let find_schemas = find_schemas(store, RegistryAccess { registry, on_waiting });
+        Ok(TopicReplay { find_schemas, ..replay })
     }
 
     /// Reads each partition from its start offset to the end of the topic.

@@ -23,7 +23,7 @@ use crate::pipeline::daemon::{
     ScyllaStores, SqliteStores, preflight, topic_replay,
 };
 use crate::pipeline::processor::ProcessorConfig;
-use crate::pipeline::schemas::{FindSchema, RegistryAccess, find_schema};
+use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
 use crate::registry::Registry;
 use crate::store::{
     Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, KeyStore, OpenOptions, StoreUrl, ask_keys,
@@ -143,8 +143,8 @@ impl Daemon<'_> {
             store.set_position(partition, position)?;
         }
         let stores = SqliteStores(Arc::clone(&store));
-        let find_schema = find_schema(Arc::clone(&store), self.registry_access());
-        let ask = (ask_keys(store), find_schema);
+        let schemas = find_schemas(Arc::clone(&store), self.registry_access());
+        let ask = (ask_keys(store), schemas);
         self.read(stores, log, Assignment::All(positions), ask, cancel).await.map(Some)
     }
 
@@ -159,7 +159,7 @@ impl Daemon<'_> {
             prepared = self.prepare_servers(notify) => prepared?,
         };
         let (store, outputs, log) = prepared;
-        let schemas = find_schema(Arc::new(store.for_worker()), self.registry_access());
+        let schemas = find_schemas(Arc::new(store.for_worker()), self.registry_access());
         let ask = (ask_keys(Arc::new(store.for_worker())), schemas);
         let owner = move || store.for_worker();
         let epoch = log.epochs.last().cloned().map(Arc::new);
@@ -285,7 +285,7 @@ impl Daemon<'_> {
         stores: impl PartitionStores,
         log: CheckedLog,
         assignment: Assignment,
-        (ask_keys, find_schema): (AskKeys, FindSchema),
+        (ask_keys, find_schemas): (AskKeys, FindSchemas),
         cancel: &mut Cancel,
     ) -> anyhow::Result<Report> {
         let request = self.request;
@@ -319,7 +319,7 @@ impl Daemon<'_> {
             pace: request.processor,
             notify: Arc::clone(&self.on_event),
             ask_keys: Some(ask_keys),
-            find_schema,
+            find_schemas,
             live: Arc::clone(&request.live),
         };
         Ok(daemon::run(stores, options, reader, cancel.wait()).await?)

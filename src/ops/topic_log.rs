@@ -24,7 +24,7 @@ use crate::pipeline::daemon::preflight;
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
-use crate::pipeline::schemas::{KnownSchemas, find_none, known_schemas};
+use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
 use crate::store::{AnyStore, EpochStore, KeyStore, PositionStore, StoreError};
 
 /// How to reach the log of a store.
@@ -156,8 +156,9 @@ impl TopicLog {
         }
         let (brokers, epochs, keys) =
             (self.brokers.clone(), self.epochs.clone(), self.keys.clone());
-        let (schemas, find_schema) = (Arc::clone(&self.schemas), find_none());
-        Ok(TopicReplay { brokers, epochs, spans, device_id, keys, schemas, find_schema })
+        let schemas = Arc::clone(&self.schemas);
+        let find_schemas = find_known(Arc::clone(&schemas));
+        Ok(TopicReplay { brokers, epochs, spans, device_id, keys, schemas, find_schemas })
     }
 
     /// Checks that the topic may hold everything that the store was built from.

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Barrier;
 
 use super::{Registry, RegistryUrl};
 
@@ -20,6 +21,8 @@ pub struct FakeRegistry {
     later: Arc<Mutex<HashMap<String, (String, Value)>>>,
     requests: Arc<Mutex<Vec<(String, String)>>>,
     bodies: Arc<Mutex<Vec<String>>>,
+    /// Holds responses until that number of requests came in.
+    together: Arc<Mutex<Option<Arc<Barrier>>>>,
 }
 
 impl FakeRegistry {
@@ -37,6 +40,11 @@ impl FakeRegistry {
     /// The paths that were requested, each with its login.
     pub fn requests(&self) -> Vec<(String, String)> {
         self.requests.lock().unwrap().clone()
+    }
+
+    /// Answers only as many requests at once, which have to come in at the same time.
+    pub fn answer_together(&self, requests: usize) {
+        *self.together.lock().unwrap() = Some(Arc::new(Barrier::new(requests)));
     }
 
     /// What was sent.
@@ -59,6 +67,10 @@ async fn serve(
     body: String,
 ) -> Response {
     let login = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+    let together = served.together.lock().unwrap().clone();
+    if let Some(together) = together {
+        together.wait().await;
+    }
     let path = uri.path_and_query().unwrap().to_string();
     served.requests.lock().unwrap().push((path.clone(), login.unwrap_or_default()));
     if !body.is_empty() {

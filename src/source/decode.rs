@@ -2,6 +2,7 @@
 //! values and chooses the reason of a dead letter.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::context::{RecordContext, describe};
 use super::csv::Columns;
@@ -11,13 +12,14 @@ use super::local_time::TimeRulesError;
 use super::map::{self, MapError, Source};
 use super::nmea::{self, Sentence};
 use super::record::{Fields, Value};
-use super::schemas::BinaryReader;
+use super::schemas::{BinaryReader, CompiledSchema, unknown_schema};
 use super::shape::Shape;
 use super::text::{head_of, short};
 use super::{DecodedSample, NoSample, SampleError, gpx};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
-use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::model::scalar::Offset;
+use crate::model::schema::{SchemaId, SchemaVerdict, UnknownUntil};
 
 /// Maximum size of the list of missing sources in a message, bytes.
 const MAX_MISSING: usize = 600;
@@ -108,11 +110,52 @@ impl Decoder {
         self.binary.as_ref().is_some_and(BinaryReader::needs_ids)
     }
 
-    /// Adds what decides the records of an id. The first verdict stands.
+    /// Adds what decides all records of an id. The first verdict stands.
     pub fn add_schema(&self, id: SchemaId, verdict: &SchemaVerdict) {
-        if let Some(binary) = &self.binary {
-            binary.add(id, verdict, &self.shape);
+        let unusable = |problem| SchemaVerdict::Unusable { problem };
+        let compiled = self.compile_schema(id, verdict);
+        let compiled = compiled.or_else(|problem| self.compile_schema(id, &unusable(problem)));
+        if let Ok(Some(compiled)) = compiled {
+            self.insert_schema(id, compiled, Arc::default());
         }
+    }
+
+    /// Compiles what decides the records of an id; `None` if records have no ids. Takes up to
+    /// seconds.
+    ///
+    /// # Errors
+    /// Why the schema cannot be used.
+    pub fn compile_schema(
+        &self,
+        id: SchemaId,
+        verdict: &SchemaVerdict,
+    ) -> Result<Option<CompiledSchema>, String> {
+        self.binary.as_ref().map(|it| it.compile(id, verdict, &self.shape)).transpose()
+    }
+
+    /// Adds what decides the records of an id, except those at which it was unknown. The first
+    /// verdict stands.
+    pub fn insert_schema(&self, id: SchemaId, schema: CompiledSchema, unknown: Arc<UnknownUntil>) {
+        if let Some(binary) = &self.binary {
+            binary.insert(id, schema, unknown);
+        }
+    }
+
+    /// Whether the records of an id are decided.
+    #[must_use]
+    pub fn has_schema(&self, id: SchemaId) -> bool {
+        self.binary.as_ref().is_none_or(|binary| binary.has(id))
+    }
+
+    /// The error of a record whose schema became known only after the record was first read. Call
+    /// this after decoding it.
+    pub(crate) fn was_unknown(
+        &self,
+        record: (Option<&[u8]>, &[u8]),
+        position: (i32, Offset),
+    ) -> Option<SampleError> {
+        let id = self.binary.as_ref()?.was_unknown(record, position)?;
+        Some(*unknown_schema(id))
     }
 
     /// Decodes a JSON object. Appends device and driver to `text`, which has to stay below 4 GiB.

@@ -1,6 +1,7 @@
 //! Schemas by which records are read: one of the rules, or one for each id that a record names.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use foldhash::fast::RandomState;
@@ -15,17 +16,15 @@ use super::plain::Values;
 use super::protobuf::ProtobufSchema;
 use super::record::Fields;
 use super::shape::Shape;
-use super::text::clipped_to;
+use super::text::{clipped, clipped_to};
 use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, TimeUnit};
-use crate::model::schema::{Encoding, SchemaId, SchemaSource, SchemaVerdict};
+use crate::model::scalar::Offset;
+use crate::model::schema::{Encoding, SchemaId, SchemaSource, SchemaVerdict, UnknownUntil};
 
-/// Maximum number of ids of a log; records of further ones become dead letters.
+/// Maximum number of schemas of a log; records of further ones become dead letters.
 pub const MAX_SCHEMAS: usize = 10_000;
-
-/// Maximum length of what is wrong with a schema, bytes. It may quote the schema.
-const MAX_PROBLEM_BYTES: usize = 400;
 
 /// A schema that records can be read by.
 #[derive(Debug)]
@@ -35,6 +34,13 @@ enum Schema {
     /// Without the message that a record is of.
     Protobuf(ProtobufSchema),
 }
+
+/// Maximum length of what is wrong with a schema, bytes. It may quote the schema.
+const MAX_PROBLEM_BYTES: usize = 400;
+
+/// A verdict on an id, ready to read records by it.
+#[derive(Debug)]
+pub struct CompiledSchema(Known);
 
 /// What is known of an id.
 #[derive(Debug)]
@@ -46,7 +52,14 @@ enum Known {
 
 /// The schemas of a log by their ids.
 #[derive(Debug, Default)]
-struct Schemas(RwLock<HashMap<SchemaId, Arc<Known>, RandomState>>);
+struct Schemas {
+    known: RwLock<HashMap<SchemaId, AddedSchema, RandomState>>,
+    /// Whether an id was unknown at some record.
+    has_unknown: AtomicBool,
+}
+
+/// A schema, and the records that were read before it was known.
+type AddedSchema = (Arc<Known>, Arc<UnknownUntil>);
 
 /// Where the schema of a record comes from.
 #[derive(Debug)]
@@ -99,30 +112,69 @@ impl BinaryReader {
         matches!(self.origin, Origin::Ids(_))
     }
 
-    /// Adds what is known of an id. The first verdict stands.
-    pub fn add(&self, id: SchemaId, verdict: &SchemaVerdict, shape: &Shape) {
-        let Origin::Ids(schemas) = &self.origin else { return };
+    /// Compiles what a verdict on an id says.
+    ///
+    /// # Errors
+    /// The schema is of the encoding of the rules, and cannot be used.
+    pub fn compile(
+        &self,
+        id: SchemaId,
+        verdict: &SchemaVerdict,
+        shape: &Shape,
+    ) -> Result<CompiledSchema, String> {
+        let unusable = |problem| format!("schema {id} cannot be used: {problem}");
         let known = match verdict {
             SchemaVerdict::Unknown => Known::Unusable(format!("the registry had no schema {id}")),
-            SchemaVerdict::Unusable { problem } => {
-                Known::Unusable(format!("schema {id} cannot be used: {problem}"))
-            }
-            SchemaVerdict::Known { kind, source } => match self.usable(kind, source, shape) {
-                Ok(schema) => Known::Usable(schema),
-                Err(problem) => Known::Unusable(format!("schema {id} cannot be used: {problem}")),
+            SchemaVerdict::Unusable { problem } => Known::Unusable(unusable(problem.clone())),
+            SchemaVerdict::Known { kind, source } => match self.other_encoding(kind) {
+                Some(problem) => Known::Unusable(unusable(problem)),
+                None => Known::Usable(compile(self.encoding, source, &self.names, shape)?),
             },
         };
-        let mut schemas = schemas.0.write().expect("no holder panics");
-        schemas.entry(id).or_insert_with(|| Arc::new(known));
+        Ok(CompiledSchema(known))
     }
 
-    fn usable(&self, kind: &str, source: &SchemaSource, shape: &Shape) -> Result<Schema, String> {
-        let expected = if self.encoding == Encoding::Avro { "AVRO" } else { "PROTOBUF" };
-        if kind != expected {
-            let name = self.encoding.name();
-            return Err(format!("it is of type {kind}, and --decode is {name}"));
+    /// Why schemas of a kind are not of the encoding of the rules.
+    fn other_encoding(&self, kind: &str) -> Option<String> {
+        let (expected, name) = match self.encoding {
+            Encoding::Avro => ("AVRO", self.encoding.name()),
+            _ => ("PROTOBUF", self.encoding.name()),
+        };
+        let problem = || format!("it is of type {}, and --decode is {name}", clipped(kind));
+        (kind != expected).then(problem)
+    }
+
+    /// Adds what is known of an id, and the records at which it was not yet. The first stands.
+    pub fn insert(&self, id: SchemaId, schema: CompiledSchema, unknown: Arc<UnknownUntil>) {
+        let Origin::Ids(schemas) = &self.origin else { return };
+        let mut known = schemas.known.write().expect("no holder panics");
+        if !unknown.is_empty() {
+            schemas.has_unknown.store(true, Ordering::Release);
         }
-        compile(self.encoding, source, &self.names, shape)
+        known.entry(id).or_insert_with(|| (Arc::new(schema.0), unknown));
+    }
+
+    /// Whether something is known of an id.
+    pub fn has(&self, id: SchemaId) -> bool {
+        let Origin::Ids(schemas) = &self.origin else { return true };
+        schemas.known.read().expect("no holder panics").contains_key(&id)
+    }
+
+    /// Whether the schema of a record became known only after the record was first read. Call this
+    /// after reading it: another reader may add the schema meanwhile.
+    pub fn was_unknown(
+        &self,
+        (header, record): (Option<&[u8]>, &[u8]),
+        (partition, offset): (i32, Offset),
+    ) -> Option<SchemaId> {
+        let Origin::Ids(schemas) = &self.origin else { return None };
+        if !schemas.has_unknown.load(Ordering::Acquire) {
+            return None;
+        }
+        let id = unframe(header, record, self.encoding == Encoding::Protobuf).ok()?.id;
+        let known = schemas.known.read().expect("no holder panics");
+        let until = known.get(&id)?.1.get(&partition)?;
+        (offset <= *until).then_some(id)
     }
 
     /// Decodes a plain record; `None` leaves it to [`BinaryReader::read`].
@@ -147,8 +199,8 @@ impl BinaryReader {
             Origin::Rules(schema, _) => read(schema, record),
             Origin::Ids(schemas) => {
                 let framed = unframe(header, record, false).ok()?;
-                let schemas = schemas.0.read().expect("no holder panics");
-                match &**schemas.get(&framed.id)? {
+                let known = schemas.known.read().expect("no holder panics");
+                match &*known.get(&framed.id)?.0 {
                     Known::Usable(schema) => read(schema, framed.value),
                     Known::Unusable(_) => None,
                 }
@@ -213,7 +265,8 @@ impl BinaryReader {
             Origin::Ids(schemas) => schemas,
         };
         let framed = unframe(header, record, self.encoding == Encoding::Protobuf).map_err(bad)?;
-        let known = schemas.0.read().expect("no holder panics").get(&framed.id).cloned();
+        let known = schemas.known.read().expect("no holder panics");
+        let known = known.get(&framed.id).map(|(known, _)| Arc::clone(known));
         match known.as_deref() {
             Some(Known::Usable(schema)) => {
                 let message = match schema {
@@ -224,12 +277,19 @@ impl BinaryReader {
             }
             Some(Known::Unusable(problem)) => Err(bad(problem.clone())),
             None => {
-                let mut error = bad(format!("schema {} was not asked for", framed.id));
+                let mut error = unknown_schema(framed.id);
                 error.needs_schema = Some(framed.id);
                 Err(error)
             }
         }
     }
+}
+
+/// The dead letter of a record whose schema the registry did not have when it was read.
+pub(super) fn unknown_schema(id: SchemaId) -> Box<SampleError> {
+    bad(format!(
+        "the registry had no schema {id} when this record was read; tstar dlq replay asks again"
+    ))
 }
 
 fn bad(message: String) -> Box<SampleError> {

@@ -21,7 +21,7 @@ use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Day, Offset, Version};
-use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::model::schema::{SchemaSubject, SchemaVerdict};
 
 /// A store without a server that is also its own journal: it has tables for positions, dead
 /// letters, change events and input parts. `verify` also builds its reference stores as such files.
@@ -272,8 +272,12 @@ impl TagStore for AnyStore {
 }
 
 impl SchemaStore for AnyStore {
-    async fn schema_ids(&self, epoch: i32) -> Result<Vec<SchemaId>, StoreError> {
-        either!(self, schema_ids(epoch))
+    async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>, StoreError> {
+        either!(self, schema_subjects(epoch, from))
     }
 
     async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {

@@ -1,32 +1,36 @@
 //! The schemas of a log's records: for each id the first verdict, the same for every owner.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::model::scalar::Offset;
+use crate::model::schema::{SchemaId, SchemaSubject, SchemaVerdict, UnknownUntil};
 
-/// A verdict on the id of a schema, in its slot.
+/// A verdict in its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptSchema {
     /// Epoch of the records.
     pub epoch: i32,
     /// Number of the verdict in its epoch, from 0.
     pub slot: i32,
-    /// The id.
-    pub id: SchemaId,
-    /// The verdict.
+    /// What it decides.
+    pub id: SchemaSubject,
+    /// The verdict; that of [`SchemaSubject::Until`] is [`SchemaVerdict::Unknown`].
     pub verdict: SchemaVerdict,
 }
 
 /// Stores verdicts on the ids of schemas. Like epochs, they are only ever added.
 pub trait SchemaStore: Send + Sync {
-    /// The ids of an epoch, by slot from 0.
-    fn schema_ids(
+    /// What the slots of an epoch decide, from a slot on: the next ones, none at the end.
+    fn schema_subjects(
         &self,
         epoch: i32,
-    ) -> impl Future<Output = Result<Vec<SchemaId>, StoreError>> + Send;
+        from: i32,
+    ) -> impl Future<Output = Result<Vec<SchemaSubject>, StoreError>> + Send;
 
     /// The verdict in a slot.
     fn schema_in(
@@ -36,67 +40,191 @@ pub trait SchemaStore: Send + Sync {
     ) -> impl Future<Output = Result<Option<SchemaVerdict>, StoreError>> + Send;
 
     /// Adds a verdict unless its slot is taken. Whether it was added is for
-    /// [`SchemaStore::schema_ids`] to say: an attempt without an answer may have added it.
+    /// [`SchemaStore::schema_subjects`] to say: an attempt without an answer may have added it.
     fn add_schema(
         &self,
         schema: &KeptSchema,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// The verdict that a store has on an id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SchemaSlot {
-    /// The first one.
-    Verdict(SchemaVerdict),
-    /// None, and a new one would have this slot.
-    Free(i32),
-    /// None, and none will ever be added.
-    Full,
+/// Maximum number of slots that [`SchemaStore::schema_subjects`] reads at once.
+pub(super) const SLOTS_PER_READ: i32 = 5_000;
+
+/// What the slots of an epoch decide, without the texts of schemas. The order of the slots is that
+/// of the decisions: all owners see the same.
+#[derive(Clone, Debug, Default)]
+pub struct SchemaHistory {
+    /// The first free slot.
+    next: i32,
+    ids: BTreeMap<SchemaId, DecidedId>,
+    unknown: Arc<UnknownUntil>,
 }
 
-/// Reads the verdict on an id; an epoch has at most `limit`.
-///
-/// # Errors
-/// The store fails.
-pub async fn kept_schema(
-    store: &impl SchemaStore,
-    (epoch, limit): (i32, usize),
-    id: SchemaId,
-) -> Result<SchemaSlot, StoreError> {
-    let ids = store.schema_ids(epoch).await?;
-    let slot = |at: usize| i32::try_from(at).unwrap_or(i32::MAX);
-    let Some(at) = ids.iter().position(|known| *known == id) else {
-        return Ok(if ids.len() < limit {
-            SchemaSlot::Free(slot(ids.len()))
-        } else {
-            SchemaSlot::Full
-        });
-    };
-    match store.schema_in(epoch, slot(at)).await? {
-        Some(verdict) => Ok(SchemaSlot::Verdict(verdict)),
-        None => Err(StoreError::LacksSchema { epoch, id: id.to_string() }),
+/// The verdict on an id.
+#[derive(Clone, Debug)]
+pub struct DecidedId {
+    /// Its slot.
+    pub slot: i32,
+    /// The records that were read before it, when the id was unknown.
+    pub unknown: Arc<UnknownUntil>,
+}
+
+/// What is decided of an id at a record.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// It has a verdict.
+    Verdict(DecidedId),
+    /// It was unknown when the record was first read.
+    Unknown,
+    /// Nothing is decided.
+    Open,
+}
+
+impl SchemaHistory {
+    /// What is decided of an id at an offset of a partition.
+    #[must_use]
+    pub fn decision(&self, id: SchemaId, (partition, offset): (i32, Offset)) -> Decision {
+        match self.ids.get(&id) {
+            Some(decided) => Decision::Verdict(decided.clone()),
+            None if self.unknown.get(&partition).is_some_and(|until| offset <= *until) => {
+                Decision::Unknown
+            }
+            None => Decision::Open,
+        }
+    }
+
+    /// Number of ids with a verdict.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The ids with a verdict.
+    pub fn ids(&self) -> impl Iterator<Item = (SchemaId, &DecidedId)> {
+        self.ids.iter().map(|(id, decided)| (*id, decided))
+    }
+
+    /// The last records of ids without a verdict.
+    #[must_use]
+    pub fn unknown(&self) -> &UnknownUntil {
+        &self.unknown
+    }
+
+    /// Takes what the next slot decides.
+    fn push(&mut self, subject: SchemaSubject) {
+        match subject {
+            SchemaSubject::Id(id) => {
+                let (slot, unknown) = (self.next, Arc::clone(&self.unknown));
+                self.ids.entry(id).or_insert(DecidedId { slot, unknown });
+            }
+            SchemaSubject::Until(partition, offset) => {
+                let until = Arc::make_mut(&mut self.unknown).entry(partition).or_insert(offset);
+                *until = (*until).max(offset);
+            }
+        }
+        self.next += 1;
+    }
+
+    /// Reads the slots that were added since.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn update(&mut self, store: &impl SchemaStore, epoch: i32) -> Result<(), StoreError> {
+        loop {
+            let subjects = store.schema_subjects(epoch, self.next).await?;
+            if subjects.is_empty() {
+                return Ok(());
+            }
+            subjects.into_iter().for_each(|subject| self.push(subject));
+        }
+    }
+
+    /// Keeps a verdict on an id unless there is one; an epoch has verdicts on at most `limit` ids.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn keep(
+        &mut self,
+        store: &impl SchemaStore,
+        (epoch, limit): (i32, usize),
+        id: SchemaId,
+        verdict: &SchemaVerdict,
+    ) -> Result<(), StoreError> {
+        loop {
+            self.update(store, epoch).await?;
+            if self.ids.contains_key(&id) || self.ids.len() >= limit {
+                return Ok(());
+            }
+            // Another owner may take the slot; the next read shows who did.
+            let (slot, id, verdict) = (self.next, SchemaSubject::Id(id), verdict.clone());
+            store.add_schema(&KeptSchema { epoch, slot, id, verdict }).await?;
+        }
+    }
+
+    /// Keeps that ids are unknown, each up to an offset of a partition, unless they have verdicts.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn keep_unknown(
+        &mut self,
+        store: &impl SchemaStore,
+        (epoch, partition): (i32, i32),
+        ids: &BTreeMap<SchemaId, Offset>,
+    ) -> Result<(), StoreError> {
+        loop {
+            self.update(store, epoch).await?;
+            let is_open = |(id, offset): &(&SchemaId, &Offset)| {
+                matches!(self.decision(**id, (partition, **offset)), Decision::Open)
+            };
+            let Some(until) = ids.iter().filter(is_open).map(|(_, offset)| *offset).max() else {
+                return Ok(());
+            };
+            self.add_until(store, (epoch, partition), until).await?;
+        }
+    }
+
+    /// Keeps that all ids without a verdict are unknown up to an offset of a partition.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn keep_until(
+        &mut self,
+        store: &impl SchemaStore,
+        (epoch, partition): (i32, i32),
+        until: Offset,
+    ) -> Result<(), StoreError> {
+        loop {
+            self.update(store, epoch).await?;
+            if self.unknown.get(&partition).is_some_and(|kept| until <= *kept) {
+                return Ok(());
+            }
+            self.add_until(store, (epoch, partition), until).await?;
+        }
+    }
+
+    async fn add_until(
+        &self,
+        store: &impl SchemaStore,
+        (epoch, partition): (i32, i32),
+        until: Offset,
+    ) -> Result<(), StoreError> {
+        let id = SchemaSubject::Until(partition, until);
+        let (slot, verdict) = (self.next, SchemaVerdict::Unknown);
+        store.add_schema(&KeptSchema { epoch, slot, id, verdict }).await
     }
 }
 
-/// Keeps a verdict on an id unless there is one. Returns the one that stands, never
-/// [`SchemaSlot::Free`].
+/// The verdict in the slot of an id.
 ///
 /// # Errors
-/// The store fails.
-pub async fn keep_schema(
+/// The store fails, or lacks it.
+pub async fn verdict_in(
     store: &impl SchemaStore,
-    (epoch, limit): (i32, usize),
+    (epoch, slot): (i32, i32),
     id: SchemaId,
-    verdict: &SchemaVerdict,
-) -> Result<SchemaSlot, StoreError> {
-    loop {
-        let slot = match kept_schema(store, (epoch, limit), id).await? {
-            SchemaSlot::Free(slot) => slot,
-            kept => return Ok(kept),
-        };
-        // Another owner may take the slot, for this id or another one; the next read shows which.
-        store.add_schema(&KeptSchema { epoch, slot, id, verdict: verdict.clone() }).await?;
-    }
+) -> Result<SchemaVerdict, StoreError> {
+    let verdict = store.schema_in(epoch, slot).await?;
+    verdict.ok_or_else(|| StoreError::LacksSchema { epoch, id: id.to_string() })
 }
 
 /// Every verdict of an epoch, by slot.
@@ -107,11 +235,19 @@ pub async fn all_schemas(
     store: &impl SchemaStore,
     epoch: i32,
 ) -> Result<Vec<KeptSchema>, StoreError> {
-    let mut found = Vec::new();
-    for (slot, id) in (0..).zip(store.schema_ids(epoch).await?) {
-        if let Some(verdict) = store.schema_in(epoch, slot).await? {
+    let mut found: Vec<KeptSchema> = Vec::new();
+    loop {
+        let from = i32::try_from(found.len()).unwrap_or(i32::MAX);
+        let subjects = store.schema_subjects(epoch, from).await?;
+        if subjects.is_empty() {
+            return Ok(found);
+        }
+        for (slot, id) in (from..).zip(subjects) {
+            let verdict = match id {
+                SchemaSubject::Id(id) => verdict_in(store, (epoch, slot), id).await?,
+                SchemaSubject::Until(..) => SchemaVerdict::Unknown,
+            };
             found.push(KeptSchema { epoch, slot, id, verdict });
         }
     }
-    Ok(found)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::flags::{Context, LetterFlags, OverrideFlags, ValueOutputFlags};
+use super::flags::{Context, LetterFlags, OverrideFlags, RegistryFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::times::parse_range;
 use super::{confirm, exit, open};
@@ -49,7 +49,8 @@ Appends the letters that can be used now to the log, each at least once: a lette
 the log has its record. If this command is killed, rerun it: letters that were sent and not yet
 removed are sent a second time, as duplicates, which change nothing. --map, --time-unit and
 --speed-unit override the rules of the store for this command only. A letter that still fails
-stays, and so does one that is too large for the log.";
+stays, and so does one that is too large for the log. With --schema-registry, schemas that were
+unknown when their records were read are asked for again.";
 
 const PURGE_EXAMPLES: &str = "\
 Examples:
@@ -131,6 +132,8 @@ struct ReplayArgs {
     #[command(flatten)]
     overrides: OverrideFlags,
     #[command(flatten)]
+    registry: RegistryFlags,
+    #[command(flatten)]
     access: LetterFlags,
 }
 
@@ -196,7 +199,9 @@ async fn run_replay(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
+    let settings = context.settings(&[&args.access.0, &args.registry.0])?.0;
     let request = ReplayRequest {
+        registry: open::registry(&settings, context)?,
         filter: args.filter.read()?,
         overrides: args.overrides.read(context)?,
         now_ms: args.now.then_some(context.now_ms),

@@ -213,7 +213,7 @@ impl Letters {
         let decoder = Decoder::new(&rules)?;
         let newest = epochs.last().map(std::slice::from_ref).unwrap_or_default();
         let schemas = known_schemas(&reader, newest).await?;
-        for ((_, id), verdict) in &schemas {
+        for ((_, id), verdict) in &schemas.verdicts {
             decoder.add_schema(*id, verdict);
         }
         Ok(Self { access, location, epochs, rules, decoder, schemas })

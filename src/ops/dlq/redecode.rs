@@ -14,7 +14,7 @@ use crate::kafka::record::{Record, RecordReader};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
-use crate::pipeline::schemas::KnownSchemas;
+use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::source::{Batch, Decoder, DecoderError, Entry, NoSample, RecordContext, ZONE_TABLES};
 use crate::store::DeadLetter;
 use crate::timeline::ClockGuard;
@@ -174,14 +174,19 @@ impl Redecoder {
         })
     }
 
-    /// Adds the schemas that records name.
-    pub fn add_schemas(&mut self, schemas: &KnownSchemas) {
+    /// Adds a schema that records name. A record that was read before its schema was known can be
+    /// read now.
+    pub fn add_schema(&mut self, id: SchemaId, verdict: &SchemaVerdict) {
         for readers in std::iter::once(&self.by_rules).chain(&self.by_overrides) {
-            for ((_, id), verdict) in schemas {
-                readers.exact.add_schema(*id, verdict);
-                readers.any_key.add_schema(*id, verdict);
-            }
+            readers.exact.add_schema(id, verdict);
+            readers.any_key.add_schema(id, verdict);
         }
+    }
+
+    /// The schema without which a letter cannot be read.
+    pub fn needs_schema(&mut self, letter: &DeadLetter) -> Option<SchemaId> {
+        let is_of_schema = letter.reason == DeadReason::BadSchema;
+        is_of_schema.then(|| self.decode(letter, false).batch.needs_schema()).flatten()
     }
 
     /// Timestamp of the record that replays a letter, ms since 1970.

@@ -3,7 +3,8 @@
 //! Each is sent at least once: it is removed from its store after the log has its record. A second
 //! copy of a sample is a duplicate, which changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -11,8 +12,11 @@ use super::letters::{LetterFilter, LetterReader, LetterStore, Letters, StoredLet
 use super::redecode::{DecodeOverrides, LogKind, Redecoded, Redecoder, Unrecoverable};
 use super::to_files::replay_to_files;
 use super::to_topic::TopicSender;
+use crate::model::schema::SchemaVerdict;
 use crate::ops::Notify;
 use crate::pipeline::processor::SampleCounts;
+use crate::registry::Registry;
+use crate::source::MAX_SCHEMAS;
 
 /// Maximum number of letters in a batch.
 const MAX_LETTERS: usize = 500;
@@ -47,6 +51,8 @@ pub struct ReplayRequest {
     /// Timestamp of the replayed records, ms since 1970: device times are checked against it.
     /// `None`: the timestamp of the letter.
     pub now_ms: Option<i64>,
+    /// Where schemas are asked for that the store does not have; `None`: nowhere.
+    pub registry: Option<Arc<Registry>>,
     /// Only count; write nothing.
     pub dry_run: bool,
     /// Receives a line for each letter that is too large for the log, and what a producer waits
@@ -105,7 +111,12 @@ pub async fn replay(letters: &Letters, request: &ReplayRequest) -> anyhow::Resul
     let filter = &request.filter;
     let log = if letters.epochs.is_empty() { LogKind::Files } else { LogKind::Topic };
     let mut redecoder = Redecoder::new(log, &letters.rules, &request.overrides, request.now_ms)?;
-    redecoder.add_schemas(&letters.schemas);
+    for ((_, id), verdict) in &letters.schemas.verdicts {
+        redecoder.add_schema(*id, verdict);
+    }
+    if let Some(registry) = &request.registry {
+        add_missing_schemas(letters, filter, registry, &mut redecoder).await?;
+    }
     if request.dry_run {
         return dry_run(letters, filter, &mut redecoder);
     }
@@ -119,6 +130,30 @@ pub async fn replay(letters: &Letters, request: &ReplayRequest) -> anyhow::Resul
         }
         (LetterStore::Topic(_), None) => unreachable!("a topic is found by its epoch"),
     }
+}
+
+/// Asks for the schemas that letters need and the store does not have: the log reads the letters
+/// again as new records, and will ask for them too.
+async fn add_missing_schemas(
+    letters: &Letters,
+    filter: &LetterFilter,
+    registry: &Registry,
+    redecoder: &mut Redecoder,
+) -> anyhow::Result<()> {
+    let (mut ids, mut reader) = (BTreeSet::new(), letters.read(filter)?);
+    while let Some(stored) = reader.next_letter()? {
+        ids.extend(redecoder.needs_schema(&stored.letter));
+        if ids.len() == MAX_SCHEMAS {
+            break;
+        }
+    }
+    for id in ids {
+        match registry.verdict(id).await? {
+            SchemaVerdict::Unknown => {}
+            verdict => redecoder.add_schema(id, &verdict),
+        }
+    }
+    Ok(())
 }
 
 fn dry_run(

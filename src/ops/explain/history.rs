@@ -203,7 +203,7 @@ impl<'a> TripHistory<'a> {
         for (nth, spans) in by_epoch(&replay.epochs, &replay.spans) {
             let epoch = &replay.epochs[nth];
             let device = DeviceId::from_store(self.row.device_id.as_str());
-            let mut reader = replay.reader(epoch)?.of_device(device);
+            let mut reader = replay.reader_with_schemas(epoch)?.of_device(device);
             let is_keyed = epoch.rules.key == "device_id";
             let range =
                 |span: std::ops::Range<i64>| OffsetRange { first: span.start, next: span.end };

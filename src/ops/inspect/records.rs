@@ -194,7 +194,7 @@ impl TopicRecords {
         for _ in 0..MAX_SCHEMAS {
             let Some(id) = batch.needs_schema() else { break };
             reader.add_schema(id, &self.verdict(id).await?);
-            reader.read_again(batch);
+            reader.read_again(batch, 0);
         }
         Ok(())
     }

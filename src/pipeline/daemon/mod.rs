@@ -42,7 +42,7 @@ use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::record::RecordReader;
 use crate::model::epoch::Epoch;
 use crate::pipeline::processor::{Budget, ProcessorConfig, SampleCounts};
-use crate::pipeline::schemas::FindSchema;
+use crate::pipeline::schemas::FindSchemas;
 use crate::store::{AskKeys, Journal, StoreError, TripStore};
 use crate::telemetry;
 
@@ -154,7 +154,7 @@ pub struct Options {
     /// Reads the registered control keys, if other instances may register more.
     pub ask_keys: Option<AskKeys>,
     /// Finds the schemas that records name.
-    pub find_schema: FindSchema,
+    pub find_schemas: FindSchemas,
     /// Lists the workers while they run.
     pub live: Arc<LiveWorkers>,
 }

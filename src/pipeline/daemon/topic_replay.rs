@@ -17,7 +17,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{Offset, Version};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
-use crate::pipeline::schemas::{FindSchema, KnownSchemas};
+use crate::pipeline::schemas::{FindSchemas, KnownSchemas};
 use crate::source::{Decoder, DecoderError};
 
 /// Consumer group of replays. It has no members and no committed offsets.
@@ -41,8 +41,8 @@ pub struct TopicReplay {
     pub keys: ControlKeys,
     /// The schemas that the store has.
     pub schemas: Arc<KnownSchemas>,
-    /// Finds the schemas that it does not have.
-    pub find_schema: FindSchema,
+    /// Finds schemas.
+    pub find_schemas: FindSchemas,
 }
 
 impl TopicReplay {
@@ -83,9 +83,9 @@ impl TopicReplay {
             let epochs = self.epochs[..=nth].to_vec();
             let notify = notify.clone();
             // The keys were read after the ends of the spans, so they are complete.
-            let find_schema = Arc::clone(&self.find_schema);
+            let find_schemas = Arc::clone(&self.find_schemas);
             let (ask_keys, live) = (None, Arc::default());
-            let options = Options { plan, epochs, pace, notify, ask_keys, find_schema, live };
+            let options = Options { plan, epochs, pace, notify, ask_keys, find_schemas, live };
             let reader = self.reader(epoch)?;
             let report = run(stores(), options, reader, &mut stop).await;
             let report = report.map_err(|error| add_delivered(counts.delivered, error))?;
@@ -103,12 +103,16 @@ impl TopicReplay {
 }
 
 impl TopicReplay {
+    /// A reader of an epoch's records with all schemas of the store, filtered by device.
+    pub(crate) fn reader_with_schemas(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
+        let reader = self.reader(epoch)?;
+        self.schemas.add_to(&reader.decoder(), epoch.epoch);
+        Ok(reader)
+    }
+
     /// A reader of an epoch's records, filtered by device.
-    pub(crate) fn reader(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
+    fn reader(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
         let reader = reader(epoch, &self.keys)?;
-        for ((_, id), verdict) in self.schemas.iter().filter(|((of, _), _)| *of == epoch.epoch) {
-            reader.add_schema(*id, verdict);
-        }
         Ok(match &self.device_id {
             Some(device_id) => reader.of_device(device_id.clone()),
             None => reader,
@@ -161,12 +165,17 @@ pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Versi
 #[must_use]
 pub fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
     let newest = epochs.last().expect("there is an epoch");
-    let current = &epochs[first_of_topic(epochs)..];
+    let current = of_current_topic(epochs);
     let start = |partition: i32| {
         let mut starts = current.iter().filter_map(|epoch| epoch.start_offsets.get(&partition));
         starts.next().copied().unwrap_or(0)
     };
     (0..newest.partitions).map(start).collect()
+}
+
+/// The epochs of the current topic.
+pub(crate) fn of_current_topic(epochs: &[Epoch]) -> &[Epoch] {
+    &epochs[first_of_topic(epochs)..]
 }
 
 /// Index of the first epoch of the current topic. An epoch with another topic id than the previous

@@ -1,6 +1,6 @@
 //! The worker of one partition.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::kafka::raw_batch::RawBatch;
 use crate::kafka::record::RecordReader;
 use crate::model::epoch::{Log, Versions};
 use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
-use crate::pipeline::schemas::FindSchema;
+use crate::pipeline::schemas::{FindSchemas, WantedSchemas};
 use crate::source::{Batch, Entry, Source, SourceError};
 use crate::store::{AskKeys, Journal, StoreError, Timed, TripStore};
 use crate::telemetry;
@@ -63,7 +63,7 @@ struct Batches {
     /// Decodes the records, and those again whose schemas were not known.
     reader: RecordReader,
     /// Finds schemas; their epoch.
-    find_schema: (FindSchema, i32),
+    find_schemas: (FindSchemas, i32),
     /// Decoded, but not returned yet: a dropped call of `next` must not lose a batch.
     pending: Option<Batch>,
     /// The error that ended the batches.
@@ -92,7 +92,7 @@ impl Source for Batches {
         }
         let mut batch = self.pending.take();
         if let Some(batch) = batch.as_mut().filter(|batch| batch.needs_schema().is_some()) {
-            self.reader.read_again(batch);
+            self.reader.read_again(batch, self.partition);
         }
         Ok(batch)
     }
@@ -116,13 +116,24 @@ impl Batches {
 
     /// Finds the schemas that the records of a batch need. Until then the partition waits.
     async fn find_schemas(&self, batch: &Batch) -> Result<(), StoreError> {
-        let (find, epoch) = &self.find_schema;
-        let ids: BTreeSet<_> = batch.entries.iter().filter_map(Entry::needs_schema).collect();
-        for id in ids {
-            let verdict = find(*epoch, id).await?;
-            self.reader.add_schema(id, &verdict);
+        let mut ids = BTreeMap::new();
+        for entry in &batch.entries {
+            if let Some(id) = entry.needs_schema() {
+                // In the order of their offsets.
+                ids.insert(id, entry.offset);
+            }
         }
-        Ok(())
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let (find, epoch) = (&self.find_schemas.0, self.find_schemas.1);
+        find(WantedSchemas {
+            epoch,
+            partition: self.partition,
+            ids,
+            decoder: self.reader.decoder(),
+        })
+        .await
     }
 
     /// Fails on a control record signed with a key that this process lacks and that was registered
@@ -154,10 +165,10 @@ pub async fn run_worker<T: TripStore, J: Journal>(
     budget: Arc<Budget>,
 ) -> WorkerReport {
     let AssignedPartition { holding: handle, batches } = assigned;
-    let Options { plan, epochs, ask_keys, find_schema, pace, live, .. } = options;
+    let Options { plan, epochs, ask_keys, find_schemas, pace, live, .. } = options;
     let is_bounded = matches!(plan.assignment, Assignment::Spans(_));
     let newest = epochs.last().expect("there is an epoch");
-    let find_schema = (find_schema, newest.epoch);
+    let find_schemas = (find_schemas, newest.epoch);
     let trips = Timed(trips);
     let journal = TimedJournal { journal, handle: Arc::clone(&handle) };
     let partition = handle.partition();
@@ -169,7 +180,7 @@ pub async fn run_worker<T: TripStore, J: Journal>(
         ask_keys,
         is_bounded,
         reader,
-        find_schema,
+        find_schemas,
         pending: None,
         failed: None,
     };

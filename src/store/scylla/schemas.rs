@@ -3,15 +3,21 @@
 use super::ScyllaStore;
 use super::cql::Cql;
 use super::requests::Failure;
-use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::model::schema::{SchemaSubject, SchemaVerdict};
 use crate::store::StoreError;
-use crate::store::schemas::{KeptSchema, SchemaStore};
+use crate::store::schemas::{KeptSchema, SLOTS_PER_READ, SchemaStore};
 
 impl<C: Cql> SchemaStore for ScyllaStore<C> {
-    async fn schema_ids(&self, epoch: i32) -> Result<Vec<SchemaId>, StoreError> {
+    async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>, StoreError> {
         let shared = &self.shared;
+        let values = (epoch, from, SLOTS_PER_READ);
         let select = || async {
-            let found = shared.session.unpaged(&shared.statements.schema_ids, &(epoch,)).await?;
+            let statement = &shared.statements.schema_subjects;
+            let found = shared.session.unpaged(statement, &values).await?;
             let id =
                 |(id,): (String,)| id.parse().map_err(|error| Failure::Permanent(Box::new(error)));
             found.into_iter().map(id).collect()

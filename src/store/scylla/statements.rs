@@ -84,7 +84,8 @@ const CONTROL_KEYS: &str = "SELECT name, fingerprint FROM control_keys
 const ADD_SCHEMA: &str = "INSERT INTO schemas (epoch, slot, id, verdict) VALUES (?, ?, ?, ?)
      IF NOT EXISTS";
 
-const SCHEMA_IDS: &str = "SELECT id FROM schemas WHERE epoch = ? ORDER BY slot ASC";
+const SCHEMA_SUBJECTS: &str = "SELECT id FROM schemas WHERE epoch = ? AND slot >= ?
+     ORDER BY slot ASC LIMIT ?";
 
 const CLAIM: &str = "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
      IF NOT EXISTS";
@@ -152,7 +153,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) add_control_key: C::Statement,
     pub(super) control_keys: C::Statement,
     pub(super) add_schema: C::Statement,
-    pub(super) schema_ids: C::Statement,
+    pub(super) schema_subjects: C::Statement,
     pub(super) schema_in: C::Statement,
     pub(super) claim: C::Statement,
     pub(super) claim_of: C::Statement,
@@ -220,7 +221,7 @@ impl<C: Cql> Statements<C> {
             add_control_key: insert_once(ADD_CONTROL_KEY).await?,
             control_keys: serial(CONTROL_KEYS).await?,
             add_schema: insert_once(ADD_SCHEMA).await?,
-            schema_ids: serial(SCHEMA_IDS).await?,
+            schema_subjects: serial(SCHEMA_SUBJECTS).await?,
             schema_in: serial("SELECT verdict FROM schemas WHERE epoch = ? AND slot = ?").await?,
             claim: insert_once(CLAIM).await?,
             claim_of: list(CLAIM_OF).await?,

@@ -4,21 +4,26 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{SqliteStore, failed};
-use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::model::schema::{SchemaSubject, SchemaVerdict};
 use crate::store::StoreError;
-use crate::store::schemas::{KeptSchema, SchemaStore};
+use crate::store::schemas::{KeptSchema, SLOTS_PER_READ, SchemaStore};
 
 fn malformed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
 }
 
 impl SchemaStore for SqliteStore {
-    async fn schema_ids(&self, epoch: i32) -> Result<Vec<SchemaId>, StoreError> {
+    async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>, StoreError> {
         let select = |connection: &Connection| {
-            let select = "SELECT id FROM schemas WHERE epoch = ?1 ORDER BY slot ASC";
+            let select = "SELECT id FROM schemas WHERE epoch = ?1 AND slot >= ?2
+                 ORDER BY slot ASC LIMIT ?3";
             let mut statement = connection.prepare_cached(select)?;
-            let ids = statement.query_map([epoch], |row| {
-                row.get::<_, String>(0)?.parse::<SchemaId>().map_err(malformed)
+            let ids = statement.query_map([epoch, from, SLOTS_PER_READ], |row| {
+                row.get::<_, String>(0)?.parse::<SchemaSubject>().map_err(malformed)
             })?;
             ids.collect::<rusqlite::Result<Vec<_>>>()
         };

@@ -217,7 +217,8 @@ fn a_partition_waits_for_its_registry_and_keeps_to_its_first_answer() {
     });
     let summary = drain(running, &words).ends(0).json();
     assert_eq!(summary["duplicates"], 15);
-    assert_eq!(summary["dead_letters"], json!({"bad_schema": 1}));
+    // Schema 9 was unknown only until now.
+    assert_eq!(summary["dead_letters"], json!({"bad_record": 1}));
     folder.run(&format!("verify --store sqlite:t.db --brokers {}", topic.brokers)).ends(0);
     // Neither does a rebuild ask.
     let rebuild = format!(
@@ -229,6 +230,94 @@ fn a_partition_waits_for_its_registry_and_keeps_to_its_first_answer() {
     let exported = folder.run("epoch export --store sqlite:t.db").ends(0).json();
     assert_eq!(
         exported["schemas"][1],
-        json!({"epoch": 1, "slot": 1, "id": "9", "verdict": "unknown"})
+        json!({"epoch": 1, "slot": 1, "id": "0:15", "verdict": "unknown"})
     );
+    assert_eq!(exported["schemas"][2]["id"], "9");
+}
+
+/// A wrapper without the field that its name promises.
+const WRAPPER: &str = "syntax = \"proto3\"; package google.protobuf; message StringValue {} \
+                       message M { StringValue vehicle_id = 1; }";
+
+/// Messages that refer to each other 4,000 deep.
+fn chain() -> String {
+    let chain = (0..4000).map(|at| format!("message M{at} {{ M{} x = 1; }}", at + 1));
+    format!("syntax = \"proto3\"; {} message M4000 {{}}", chain.collect::<String>())
+}
+
+/// Schemas that an attacker registers or names: one whose messages refer to each other 4,000 deep,
+/// one whose wrapper has no field, and ids that no schema has yet.
+#[test]
+fn no_schema_stops_a_run_or_is_spoilt_before_it_exists() {
+    let Some(topic) = Topic::new(1) else { return };
+    let folder = Folder::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let registry = Registry::of_reference();
+    for (id, schema) in [(57, chain()), (58, WRAPPER.to_owned())] {
+        let answer = json!({"schema": schema, "schemaType": "PROTOBUF"});
+        registry.answers.lock().unwrap().insert(format!("/schemas/ids/{id}"), answer);
+    }
+    registry.serve(listener);
+    let good = records("protobuf/confluent.hex.tsv", None);
+    let of = |id: u8, record: &ProducerRecord| {
+        let value = [&[0, 0, 0, 0, id], &record.value[5..]].concat();
+        ProducerRecord { value, ..record.clone() }
+    };
+    let hostile = ProducerRecord { value: vec![0, 0, 0, 0, 58, 2, 2, 10, 0], ..good[0].clone() };
+    // The same samples by a schema that will exist, and after all a good one.
+    let early: Vec<_> = good.iter().map(|record| of(59, record)).collect();
+    topic.send(&[vec![of(57, &good[0]), hostile], early.clone(), good[..1].to_vec()].concat());
+    let words = format!(
+        "run {} --store sqlite:t.db --from earliest --decode protobuf --map {} --speed-unit kmh \
+         --schema-registry {url}",
+        topic.flags(),
+        MAP.replace("time=ts", "time=ts_ms")
+    );
+    let read = |letters: usize, applied: u64| {
+        let running = start(&folder, &words);
+        until("all records", || {
+            let found = folder.run("dlq ls --store sqlite:t.db");
+            let found = if found.code == Some(0) { found.objects().len() } else { 0 };
+            let trips = folder.run("export --store sqlite:t.db");
+            let trips = if trips.code == Some(0) { trips.objects() } else { vec![] };
+            let samples: u64 = trips.iter().map(|trip| trip["samples"].as_u64().unwrap()).sum();
+            ((found, samples) == (letters, applied)).then_some(())
+        });
+        drain(running, &words).ends(0).json()
+    };
+    let summary = read(2 + early.len(), 1);
+    let bad = &summary["dead_letters"];
+    assert_eq!(bad["bad_schema"], 1 + early.len(), "{bad}");
+    // Whoever starts next does not compile it again, and reads on.
+    let schemas = folder.run("epoch export --store sqlite:t.db").ends(0).json();
+    let kept = schemas["schemas"].as_array().unwrap().iter();
+    let chain = kept.clone().find(|kept| kept["id"] == "57").unwrap();
+    let problem = &chain["verdict"]["unusable"]["problem"];
+    assert_eq!(problem, "it has more than 2000 types");
+    // Now it exists: records after that are good, and so are the letters.
+    let schema =
+        registry.answers.lock().unwrap()[&format!("/schemas/ids/{}", id_of(&good[0]))].clone();
+    registry.answers.lock().unwrap().insert("/schemas/ids/59".into(), schema);
+    topic.send(&early[1..2]);
+    let summary = read(2 + early.len(), 2);
+    assert_eq!((&summary["applied"], &summary["dead_letters"]), (&1.into(), &json!({})));
+    let replay = format!(
+        "dlq replay --store sqlite:t.db --brokers {} --reason bad_schema --schema-registry {url}",
+        topic.brokers
+    );
+    let replayed = folder.run(&replay).ends(0).json();
+    assert_eq!(
+        (&replayed["replayed"], &replayed["still_failing"]),
+        (&early.len().into(), &json!({"bad_schema": 1}))
+    );
+    read(2, 14);
+    assert_eq!(without_versions(folder.trips("t.db")), expected());
+    // Read again, each record is decided as it was.
+    folder.run(&format!("verify --store sqlite:t.db --brokers {}", topic.brokers)).ends(0);
+}
+
+/// The id before a record.
+fn id_of(record: &ProducerRecord) -> u32 {
+    u32::from_be_bytes(record.value[1..5].try_into().unwrap())
 }

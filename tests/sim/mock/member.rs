@@ -23,7 +23,7 @@ use tstar::internals::kafka::producer::Producer;
 use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{Options, PartitionStores, ScyllaStores, WorkerReport};
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
-use tstar::internals::pipeline::schemas::find_none;
+use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::store::memory::MemoryStore;
 
 use super::cluster::{FEED, GROUP, LETTERS, TOPIC};
@@ -166,7 +166,7 @@ impl Member {
             pace,
             notify: Arc::new(|_| ()),
             ask_keys: None,
-            find_schema: find_none(),
+            find_schemas: find_known(Arc::default()),
             live: Arc::default(),
         };
         let gate = Arc::new(Gate { mode: Mode::Polls.into(), changed: Condvar::new() });

@@ -27,7 +27,7 @@ use tstar::internals::pipeline::daemon::{
     LiveWorkers, Options, PartitionStores, ScyllaStores, WorkerReport,
 };
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
-use tstar::internals::pipeline::schemas::find_none;
+use tstar::internals::pipeline::schemas::find_known;
 
 use super::broker::Client;
 use super::client::SimClient;
@@ -143,7 +143,7 @@ impl Process {
                 pace: setup.pace,
                 notify: Arc::new(|_| ()),
                 ask_keys: None,
-                find_schema: find_none(),
+                find_schemas: find_known(Arc::default()),
                 live: Arc::default(),
             },
             table: schedule.kind.has_table.then(|| table::topic(epoch.division())),
