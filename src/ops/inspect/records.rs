@@ -148,6 +148,7 @@ impl Records {
                 }
             }
         }
+        tally.sort();
         Ok(Ok(tally))
     }
 }

@@ -9,6 +9,7 @@ use crate::model::limits::ClockGuard;
 use crate::model::reading::READINGS;
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
+use crate::model::sample::Sample;
 use crate::model::stats::SampleStats;
 use crate::source::{Batch, DecodedSample, Entry, NoSample};
 
@@ -54,6 +55,8 @@ pub struct Tally {
     /// Number of samples with the ignition off.
     pub ignitions_off: u64,
     guard: ClockGuard,
+    /// The samples with their devices, in arrival order.
+    seen: Vec<(Box<str>, Sample)>,
 }
 
 impl Tally {
@@ -70,6 +73,20 @@ impl Tally {
             ignitions: 0,
             ignitions_off: 0,
             guard: rules.guard(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Measures what lies between neighbours in device time, in whatever order they arrived: trips
+    /// do not depend on it either. Only lateness does. Called after the last batch.
+    pub fn sort(&mut self) {
+        // Of equal times, the first to arrive stays first.
+        self.seen.sort_by(|(a, one), (b, other)| (a, one.time_ms).cmp(&(b, other.time_ms)));
+        let lateness = std::mem::take(&mut self.stats.lateness);
+        self.stats = SampleStats::default();
+        self.stats.lateness = lateness;
+        for (device, sample) in std::mem::take(&mut self.seen) {
+            self.stats.observe(&device, &sample);
         }
     }
 
@@ -136,7 +153,9 @@ impl Tally {
             return self.bury(reason, 1, || FirstDead { origin: origin(entry), line, message });
         }
         self.delivered += 1;
-        self.stats.observe(batch.text(&decoded.device), sample);
+        let device = batch.text(&decoded.device);
+        self.stats.observe(device, sample);
+        self.seen.push((device.into(), *sample));
         for (count, reading) in self.readings.iter_mut().zip(sample.readings()) {
             *count += u64::from(reading.get().is_some());
         }

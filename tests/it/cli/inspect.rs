@@ -55,6 +55,26 @@ fn track(first: u32, count: u32, (seconds, north_m): (u32, f64), speed: f64) -> 
 }
 
 #[test]
+fn intervals_are_measured_along_device_time_in_any_order_of_arrival() {
+    let drive = track(0, 105, (20, 300.0), 15.0) + &track(5000, 105, (20, 300.0), 15.0);
+    let lines: Vec<&str> = drive.lines().collect();
+    // 210 and 97 have no common divisor, so that this is each line once.
+    let shuffled = (0..lines.len()).map(|nth| lines[nth * 97 % lines.len()]);
+    let shuffled = shuffled.fold(String::new(), |text, line| text + line + "\n");
+    let folder = Folder::with("ordered", &drive);
+    folder.write("shuffled", shuffled);
+    let [ordered, shuffled] = ["ordered", "shuffled"].map(|file| inspect(&folder, file));
+    for key in ["intervals", "histogram", "flags", "heartbeat", "jumps", "speed"] {
+        assert_eq!(ordered[key], shuffled[key], "{key}");
+    }
+    assert_eq!(
+        (&ordered["intervals"]["count"], &ordered["late"]["count"]),
+        (&json!(209), &json!(0))
+    );
+    assert!(shuffled["late"]["count"].as_u64().unwrap() > 100, "{}", shuffled["late"]);
+}
+
+#[test]
 fn each_format_is_recognised_and_the_command_reads_it() {
     for Row { files, preset, skipped, .. } in ROWS {
         let folder = Folder::new();
