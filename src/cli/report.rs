@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ops::ingest::{IngestOutcome, Problem, Warning};
+use crate::ops::ingest::{IngestOutcome, Problem, Warning, conflicting};
 use crate::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::telemetry::counts::ReportedCount;
 use crate::timeline::Arrival;
@@ -38,9 +38,15 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
+    /// What is hardly meant so.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.summary.warnings
+    }
+
     /// The summary of a run. The store's total is unknown: other instances write to it, too.
     pub fn new(counts: &SampleCounts) -> Self {
-        let summary = Summary::new(counts, None);
+        let warnings = conflicting(counts).into_iter().collect();
+        let summary = Summary { warnings, ..Summary::new(counts, None) };
         Self { summary, trips_written: counts.trips_written, flushes: counts.flushes }
     }
 }

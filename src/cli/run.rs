@@ -106,8 +106,12 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     }
     let nothing = SampleCounts::default();
     let counts = report.as_ref().map_or(&nothing, |report| &report.counts);
-    printer.json(&RunSummary::new(counts))?;
+    let summary = RunSummary::new(counts);
+    printer.json(&summary)?;
     printer.flush()?;
+    for warning in summary.warnings() {
+        exit::print_status(&format!("warning: {}", warning.message));
+    }
     match (report.map(|report| report.drained), cancel.signal()) {
         (Some(result @ (DrainResult::NotInTime | DrainResult::Interrupted)), Some(signal)) => {
             let seconds = request.drain_timeout.as_secs();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::ingest_problems::problems;
 pub use super::ingest_problems::{FirstLetter, Problem};
-use super::ingest_warnings::ImportWatch;
-pub use super::ingest_warnings::Warning;
+use super::ingest_warnings::{ImportWatch, file_cut};
+pub use super::ingest_warnings::{Warning, conflicting};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
@@ -219,9 +219,11 @@ pub async fn ingest(
         (Err(error), _) => return Err(error.into()),
     };
     let problems = problems(&store, processor.counts(), last_letter)?;
+    let mut warnings = watch.warnings(&rules, processor.counts(), processor.limited_trips());
+    warnings.extend(source.source.cut_files().iter().map(file_cut));
     Ok(IngestOutcome {
         problems,
-        warnings: watch.warnings(&rules, processor.counts(), processor.limited_trips()),
+        warnings,
         counts: processor.counts().clone(),
         trips: store.count_trips()?,
         dead_letters_removed: removed.unwrap_or_default(),

@@ -8,6 +8,7 @@ use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, un
 use crate::model::time::format_duration;
 use crate::pipeline::processor::LimitedTrips;
 use crate::source::Batch;
+use crate::source::file::CutFile;
 use crate::telemetry::counts::SampleCounts;
 
 /// Number of samples, from the beginning of an import, that warnings look at: it bounds their cost.
@@ -16,10 +17,10 @@ const MAX_SAMPLES: u64 = 100_000;
 /// Something that is hardly meant so. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// `all_skipped`, `heartbeat_near_gap`, `max_duration_reached`, `max_samples_reached`,
-    /// `speed_unit` or `jumps`.
+    /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_duration_reached`,
+    /// `max_samples_reached`, `speed_unit` or `jumps`.
     pub warning: &'static str,
-    /// Number of records, intervals, trips or legs that show it.
+    /// Number of records, samples, bytes, intervals, trips or legs that show it.
     pub count: u64,
     /// What was found, with the values, and what to do.
     pub message: String,
@@ -64,6 +65,7 @@ impl ImportWatch {
         let [by_duration, by_samples] = limit_warnings(rules, limited);
         let warnings = [
             all_skipped(counts),
+            conflicting(counts),
             heartbeat_near_gap(&self.stats, rules),
             by_duration,
             by_samples,
@@ -85,6 +87,24 @@ fn all_skipped(counts: &SampleCounts) -> Option<Warning> {
          inspect` finds what does"
     );
     Some(Warning { warning: "all_skipped", count, message })
+}
+
+/// Many samples that differ from the kept sample of their device and time.
+#[must_use]
+pub fn conflicting(counts: &SampleCounts) -> Option<Warning> {
+    let message = counts.conflicts.warning(counts.delivered)?;
+    Some(Warning { warning: "conflicting", count: counts.conflicts.count, message })
+}
+
+/// A file that was cut while it was read: what it held beyond is lost.
+pub(super) fn file_cut(CutFile { name, before, read }: &CutFile) -> Warning {
+    let count = before - read;
+    let message = format!(
+        "{name} had {before} bytes when it was opened and ended after {read}: it was cut while it \
+         was read, and what it held beyond is not imported; import the rotated copy, too, and \
+         rotate by renaming"
+    );
+    Warning { warning: "file_cut", count, message }
 }
 
 /// A heartbeat of standing devices that is about as long as `max_gap` breaks trips at random.

@@ -47,8 +47,8 @@ fn counted(settings: &FleetSettings) -> Counts {
             Outcome::Applied(Arrival::Inside) => counts.mix[1] += 1,
             Outcome::Applied(Arrival::Beginning) => counts.mix[2] += 1,
             Outcome::Applied(Arrival::Merge) => counts.mix[3] += 1,
-            Outcome::Duplicate { conflicting: true } => counts.conflicting += 1,
-            Outcome::Duplicate { conflicting: false } => counts.exact += 1,
+            Outcome::Duplicate { conflict: Some(_) } => counts.conflicting += 1,
+            Outcome::Duplicate { conflict: None } => counts.exact += 1,
             Outcome::TripFull => panic!("no trip of the fleet meets a limit"),
         }
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{FOREIGN_ROWS, TRIP_MERGES, TRIPS_CREATED};
+use super::{CONFLICTING, FOREIGN_ROWS, TRIP_MERGES, TRIPS_CREATED};
 use crate::model::reason::{DeadReason, DropReason};
+use crate::model::stats::Conflicts;
 use crate::timeline::Arrival;
 
 /// Name of the result of a sample whose device time already has a kept sample.
@@ -112,7 +113,7 @@ sample_counts! {
         /// Samples with a device time that already has a kept sample.
         duplicates: u64,
         /// Duplicates that differ from the kept sample.
-        conflicting: u64,
+        conflicts: Conflicts,
         /// Dropped samples by reason.
         dropped: BTreeMap<DropReason, u64>,
         /// Samples that the field map says are not to be read, and other records.
@@ -172,7 +173,7 @@ impl SampleCounts {
     /// The counters of samples that reports show, besides those by reason and by arrival kind.
     #[must_use]
     pub fn reported(&self) -> [ReportedCount; 3] {
-        let conflicting = ("conflicting", self.conflicting);
+        let conflicting = ("conflicting", self.conflicts.count);
         [
             ReportedCount { name: "applied", count: self.applied, of_which: vec![] },
             ReportedCount {
@@ -186,8 +187,9 @@ impl SampleCounts {
 
     /// The counters that have a metric of their own, without labels.
     #[must_use]
-    pub fn metrics(&self) -> [(&'static str, u64); 3] {
+    pub fn metrics(&self) -> [(&'static str, u64); 4] {
         [
+            (CONFLICTING, self.conflicts.count),
             (TRIPS_CREATED, self.arrivals.number_of(Arrival::New)),
             (TRIP_MERGES, self.arrivals.number_of(Arrival::Merge)),
             (FOREIGN_ROWS, self.foreign_rows),
@@ -204,6 +206,13 @@ trait AddCounts {
 impl AddCounts for u64 {
     fn add_counts(&mut self, other: &Self) {
         *self += other;
+    }
+}
+
+impl AddCounts for Conflicts {
+    fn add_counts(&mut self, other: &Self) {
+        self.count += other.count;
+        self.far += other.far;
     }
 }
 

@@ -90,6 +90,8 @@ metrics! {
         "Rebalances that assigned partitions to this member or revoked them.";
     SAMPLES = "tstar_samples_total", Counter in Count by ["result"],
         "Delivered samples by result: the arrival kind of an applied sample (new, end, inside, beginning, merge), or duplicate, dropped, skipped, dead.";
+    CONFLICTING = "tstar_conflicting_samples_total", Counter in Count by [],
+        "Duplicates that differ from the kept sample: many of them mean cut times, or two vehicles under one id.";
     DEAD_LETTERS = "tstar_dead_letters_total", Counter in Count by ["reason"],
         "Dead letters by reason.";
     SAMPLES_DROPPED = "tstar_samples_dropped_total", Counter in Count by ["reason"],

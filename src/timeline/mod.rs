@@ -60,8 +60,8 @@ pub enum Outcome {
     Applied(Arrival),
     /// The trip already keeps a sample of this device time. Nothing changed.
     Duplicate {
-        /// Whether it differs from the kept sample.
-        conflicting: bool,
+        /// The kept sample, if this one differs from it.
+        conflict: Option<Sample>,
     },
     /// A dead letter: the sample lies inside a trip that has `max_samples`, or inside a loaded trip
     /// whose version is at or past the record.
@@ -352,14 +352,18 @@ fn absorb_inside(
     let full = trip.samples() >= limits.max_samples || trip.already_includes(version);
     if full {
         return match trip.path().get(sample.time_ms) {
-            Some(kept) => Outcome::Duplicate { conflicting: kept != sample },
+            Some(kept) => duplicate(kept, sample),
             None => Outcome::TripFull,
         };
     }
     match trip.add(version, sample, driver) {
         Ok(()) => Outcome::Applied(Arrival::Inside),
-        Err(kept) => Outcome::Duplicate { conflicting: kept != sample },
+        Err(kept) => duplicate(kept, sample),
     }
+}
+
+fn duplicate(kept: Sample, sample: Sample) -> Outcome {
+    Outcome::Duplicate { conflict: (kept != sample).then_some(kept) }
 }
 
 /// The days that may have a trip within `max_gap` of a time.

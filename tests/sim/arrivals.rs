@@ -35,7 +35,9 @@ fn did(outcome: Outcome) -> literal::Did {
         Outcome::Applied(Arrival::Inside) => literal::Did::Inside,
         Outcome::Applied(Arrival::Beginning) => literal::Did::Beginning,
         Outcome::Applied(Arrival::Merge) => literal::Did::Merge,
-        Outcome::Duplicate { conflicting } => literal::Did::Duplicate { conflicting },
+        Outcome::Duplicate { conflict } => {
+            literal::Did::Duplicate { conflicting: conflict.is_some() }
+        }
         Outcome::TripFull => literal::Did::TripFull,
     }
 }

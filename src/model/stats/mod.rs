@@ -1,11 +1,13 @@
 //! Statistics of a stream of samples, which show wrong units, heartbeats and bad fixes. Memory is
 //! bounded, whatever is observed.
 
+mod conflicts;
 mod histogram;
 mod speed;
 
 use std::collections::HashMap;
 
+pub use conflicts::Conflicts;
 pub use histogram::LogHistogram;
 pub use speed::{MIN_SPEED_LEGS, SpeedFactor, unit_of_factor};
 
@@ -71,6 +73,8 @@ pub struct SampleStats {
     pub jumps: u64,
     /// Reported speed, as it was read, divided by the speed along the track.
     pub speed_factors: LogHistogram,
+    /// Samples that differ from the newest of their device and have its device time.
+    pub conflicts: Conflicts,
     /// What is known of each device.
     devices: HashMap<Box<str>, Followed>,
 }
@@ -131,6 +135,8 @@ impl SampleStats {
             }
         } else if interval_ms < 0 {
             self.lateness.add(seconds(-interval_ms));
+        } else if *sample != before {
+            self.conflicts.add(&before, sample);
         }
     }
 

@@ -3,7 +3,7 @@ use crate::model::rules::SpeedUnit;
 use crate::model::sample::RawSample;
 
 /// A sample some metres north of a point at 60 degrees north.
-fn at(second: i64, north_m: f64, speed_mps: Option<f64>) -> Sample {
+pub(super) fn at(second: i64, north_m: f64, speed_mps: Option<f64>) -> Sample {
     let lat = 60.0 + north_m / 111_195.08;
     let time_ms = DeviceTime(second * 1000);
     Sample::quantised(&RawSample { time_ms, lat, lon: 25.0, speed_mps, ..RawSample::default() })

@@ -172,7 +172,9 @@ impl<'a> TripHistory<'a> {
         {
             (Outcome::Applied(Arrival::Merge), Some(retired_ms)) => Effect::Merged { retired_ms },
             (Outcome::Applied(arrival), _) => Effect::Arrived(arrival),
-            (Outcome::Duplicate { conflicting }, _) => Effect::Duplicate { conflicting },
+            (Outcome::Duplicate { conflict }, _) => {
+                Effect::Duplicate { conflicting: conflict.is_some() }
+            }
             (Outcome::TripFull, _) => return,
         };
         let t_star_ms = self.timeline.covering(time_ms).map_or(time_ms, |trip| trip.t_star_ms);

@@ -105,6 +105,7 @@ pub(super) fn notes(records: &Records, choice: &Choice) -> Vec<String> {
     if stats.unfollowed > 0 {
         notes.push(format!("there are more devices: {} samples are of others", stats.unfollowed));
     }
+    notes.extend(stats.conflicts.warning(tally.samples()));
     if let Some(heartbeat) = stats.heartbeat() {
         notes.push(format!(
             "standing devices send every {}: see --max-gap and what drops their samples",

@@ -183,10 +183,12 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
                 self.counts.applied += 1;
                 self.counts.arrivals.count(arrival);
             }
-            Outcome::Duplicate { conflicting } => {
+            Outcome::Duplicate { conflict } => {
                 self.counts.delivered += 1;
                 self.counts.duplicates += 1;
-                self.counts.conflicting += u64::from(conflicting);
+                if let Some(kept) = conflict {
+                    self.counts.conflicts.add(&kept, &decoded.sample);
+                }
             }
             Outcome::TripFull => {
                 let message = format!(

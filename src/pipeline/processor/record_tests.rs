@@ -52,7 +52,7 @@ fn an_entry_has_an_outcome() {
     );
     let counts = processor.counts();
     assert_eq!((counts.delivered, counts.applied, counts.skipped), (16, 3, 4));
-    assert_eq!((counts.duplicates, counts.conflicting, counts.dead()), (3, 2, 1));
+    assert_eq!((counts.duplicates, counts.conflicts.count, counts.dead()), (3, 2, 1));
     assert_eq!(counts.dropped[&DropReason::ZeroPosition], 5);
     assert_eq!(counts.unknown_readings, [(ReadingKind::ALL[0].name(), 2)].into());
     // Of a batch that is not traced, none is kept.

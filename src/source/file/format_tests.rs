@@ -11,6 +11,34 @@ fn gpx(body: &str) -> String {
     format!("<?xml version='1.0'?>\n<gpx><trk><trkseg>\n{body}</trkseg></trk></gpx>\n")
 }
 
+#[test]
+fn a_file_that_is_cut_while_it_is_read_is_noticed() {
+    let folder = Folder::new();
+    let line = "{\"device_id\":\"a\",\"time\":1714550400000,\"lat\":1,\"lon\":2}\n";
+    for cuts in [true, false] {
+        let path = folder.file("log", line.repeat(1000));
+        let sizes = small(64, 1 << 10);
+        let mut source =
+            FileSource::with_sizes(std::slice::from_ref(&path), options(None), sizes).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // The reader waits for the queue of batches.
+        runtime.block_on(source.next()).unwrap().unwrap();
+        if cuts {
+            fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+        }
+        while runtime.block_on(source.next()).unwrap().is_some() {}
+        let found = source.cut_files();
+        assert_eq!(found.len(), usize::from(cuts), "{found:?}");
+        for cut in found {
+            assert_eq!(
+                (cut.before, cut.name),
+                (line.len() as u64 * 1000, path.display().to_string())
+            );
+            assert!((1..cut.before).contains(&cut.read), "{}", cut.read);
+        }
+    }
+}
+
 /// Options under which tracks and sentences have a device.
 fn mapped(map: &str) -> Options {
     let rules = Rules { fields: crate::source::parse_map(map).unwrap(), ..Rules::default() };

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use flate2::bufread::MultiGzDecoder;
 
+use super::CutFile;
 use crate::source::SourceError;
 
 /// An input, as named on the command line.
@@ -21,15 +22,18 @@ pub(super) struct Input {
     converts_utf16: bool,
     /// The content to read instead, decompressed.
     content: Option<Arc<[u8]>>,
+    /// Set at its end if it was cut while it was read.
+    cut: Arc<OnceLock<CutFile>>,
 }
 
 impl Input {
     /// Checks an input without reading from it: the bytes of a FIFO can be read only once.
     pub(super) fn new(path: &Path, converts_utf16: bool) -> Result<Self, SourceError> {
         if path.as_os_str() == "-" {
-            return Ok(Self { path: None, converts_utf16, content: None });
+            return Ok(Self { path: None, converts_utf16, content: None, cut: Arc::default() });
         }
-        let input = Self { path: Some(path.to_owned()), converts_utf16, content: None };
+        let (path_of, cut) = (Some(path.to_owned()), Arc::default());
+        let input = Self { path: path_of, converts_utf16, content: None, cut };
         let meta = std::fs::metadata(path).map_err(|error| input.read_error(error))?;
         if meta.is_dir() {
             return Err(input.form_error("it is a directory; name the files in it".into()));
@@ -62,6 +66,20 @@ impl Input {
         }
         let meta = std::fs::metadata(self.path.as_ref()?).ok()?;
         meta.is_file().then_some(meta.len())
+    }
+
+    /// Compares the number of bytes up to its end with its length when it was opened. A compressed
+    /// file may end before its length, but not be shorter than it was.
+    pub(super) fn check_end(&self, before: u64, read: u64) {
+        if read < before && self.bytes().is_some_and(|now| now < before) {
+            let cut = CutFile { name: self.name(), before, read };
+            self.cut.set(cut).expect("an input is read once");
+        }
+    }
+
+    /// How the input was cut, if it was.
+    pub(super) fn cut(&self) -> Option<CutFile> {
+        self.cut.get().cloned()
     }
 
     /// Time of the last modification, if the system provides it.

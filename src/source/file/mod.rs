@@ -81,6 +81,18 @@ pub struct FileSource {
     /// batch, and a silent stdin may block it until then.
     thread: Option<JoinHandle<()>>,
     total_bytes: Option<u64>,
+    inputs: Vec<Input>,
+}
+
+/// A file that ended before the length that it had when reading began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutFile {
+    /// Its path.
+    pub name: String,
+    /// Its length then, bytes.
+    pub before: u64,
+    /// Number of bytes up to its end.
+    pub read: u64,
 }
 
 impl FileSource {
@@ -116,12 +128,19 @@ impl FileSource {
 
     fn start(inputs: Vec<Input>, options: Options, sizes: Sizes) -> Result<Self, SourceError> {
         let total_bytes = inputs.iter().map(Input::bytes).sum();
+        let shared = inputs.clone();
         let (sender, batches) = channel(MAX_QUEUED);
         let thread = std::thread::Builder::new()
             .name("tstar-source".into())
-            .spawn(move || reader::run(&inputs, &options, sizes, &sender))
+            .spawn(move || reader::run(&shared, &options, sizes, &sender))
             .map_err(|error| SourceError::Broken { problem: error.to_string() })?;
-        Ok(Self { batches, thread: Some(thread), total_bytes })
+        Ok(Self { batches, thread: Some(thread), total_bytes, inputs })
+    }
+
+    /// The files that were cut while they were read, such as by a rotation of logs.
+    #[must_use]
+    pub fn cut_files(&self) -> Vec<CutFile> {
+        self.inputs.iter().filter_map(Input::cut).collect()
     }
 
     /// Size of all inputs on disk, bytes, to compare with [`Batch::bytes_read`]; `None` if one has

@@ -62,9 +62,13 @@ fn read_input(
     sender: &Sender<BatchResult>,
     (known, offset): (&[StoredPart], &mut Offset),
 ) -> Result<Vec<StoredPart>, Stop> {
+    let before = input.bytes();
     let reading = Reading::new(input, options, sizes, sender, offset);
     let mut reading = reading.map_err(Stop::Failed)?;
     let read = reading.read_all(known);
+    if let (Some(before), Ok(())) = (before, &read) {
+        input.check_end(before, reading.progress.bytes());
+    }
     // Records decoded before an error are still delivered.
     let sent = reading.send_batch(read.is_ok());
     match read {

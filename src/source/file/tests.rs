@@ -424,7 +424,7 @@ fn a_panic_of_the_thread_is_an_error() {
         let _sender: tokio::sync::mpsc::Sender<BatchResult> = sender;
         panic!("on purpose");
     });
-    let source = FileSource { batches, thread: Some(thread), total_bytes: None };
+    let source = FileSource { batches, thread: Some(thread), total_bytes: None, inputs: vec![] };
     let (_, error) = drain(source);
     assert!(error.unwrap().to_string().contains("on purpose"));
 }

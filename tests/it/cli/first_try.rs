@@ -144,6 +144,41 @@ fn a_wrong_unit_of_speed_is_named() {
 }
 
 #[test]
+fn times_without_seconds_and_shared_ids_are_warned_of() {
+    // 120 samples, one each 30 s, of which a format without seconds keeps the minute.
+    let rows = |step_m: f64, time: &dyn Fn(u32) -> String| {
+        let row = |nth: u32| {
+            let lat = 52.0 + f64::from(nth) * step_m / 111_195.08;
+            format!("van-1,{},{lat},13.5\n", time(nth))
+        };
+        (0..120).map(row).fold("device_id,time,lat,lon\n".to_owned(), |text, row| text + &row)
+    };
+    let minute = |nth: u32| format!("2024-05-01 {:02}:{:02}", 8 + nth / 120, nth / 2 % 60);
+    let cut = rows(300.0, &minute);
+    let format = "--input-format csv --time-zone UTC --time-format %Y-%m-%dT%H:%M";
+    let found = [("conflicting".to_owned(), 60)];
+    assert_eq!(warnings(&cut.replace(' ', "T"), format), found);
+    let folder = Folder::with("log", cut.replace(' ', "T"));
+    let cause = "60 of 120 samples have the device and time of another sample";
+    folder.run(&format!("ingest log {format}")).ends(0).says(&[cause, "lost their seconds"]);
+    let inspected = folder.text(&format!("inspect log {format}"));
+    assert!(inspected.contains(cause) && inspected.contains("lost their seconds"), "{inspected}");
+    // Two vehicles, 100 km apart, each second.
+    let seconds = |nth: u32| format!("2024-05-01T08:00:{:02}Z", nth / 2);
+    let shared = (0..120_u32).map(|nth| {
+        let lat = 52.0 + f64::from(nth % 2) * 0.9;
+        format!("van-1,{},{lat},13.5\n", seconds(nth))
+    });
+    let shared = shared.fold("device_id,time,lat,lon\n".to_owned(), |text, row| text + &row);
+    assert_eq!(warnings(&shared, "--input-format csv"), found);
+    let folder = Folder::with("log", shared);
+    folder.run("ingest log --input-format csv").ends(0).says(&["two vehicles share an id"]);
+    // A few conflicts are usual.
+    let usual = |nth: u32| format!("2024-05-01T08:{:02}:{:02}Z", nth.max(5) / 60, nth.max(5) % 60);
+    assert_eq!(warnings(&rows(10.0, &usual), "--input-format csv"), []);
+}
+
+#[test]
 fn trips_at_a_limit_and_jumps_are_counted() {
     let drive = track(40, 60, 900.0, 15.0);
     let trips = [("max_duration_reached".to_owned(), 3)];
