@@ -76,6 +76,9 @@ impl Context {
     /// All faults of the settings at once.
     pub fn settings(&self, flags: &[&SettingValues]) -> Result<(Settings, Origins), SettingsError> {
         let file = SettingsFile::read(self.global.config.as_deref())?;
+        if let (None, Some(found)) = (&self.global.config, &file) {
+            self.warn_once([format!("settings are read from ./{}", found.name)]);
+        }
         let store = self.global.store.iter().map(|url| ("store", url.clone()));
         let flags: Vec<_> = flags.iter().copied().flatten().cloned().chain(store).collect();
         let (settings, origins) = Settings::resolve(&flags, &self.env, file.as_ref())?;

@@ -16,6 +16,7 @@ use rdkafka_extra::{HasClient, LoggedIn};
 use tokio::time::Instant;
 
 use super::login::Login;
+use super::options::CODE_OPTIONS;
 use super::{KafkaError, client_error, options};
 
 /// Client options that the commit rule depends on, each with the reason why a user may not set it.
@@ -98,7 +99,7 @@ impl Brokers {
         options: BTreeMap<String, String>,
         password_file: Option<&Path>,
     ) -> Result<Self, KafkaError> {
-        for (name, why) in FIXED_OPTIONS {
+        for (name, why) in FIXED_OPTIONS.into_iter().chain(CODE_OPTIONS) {
             if options.contains_key(name) {
                 let problem = format!("`{name}` cannot be set with --kafka: {why}");
                 return Err(KafkaError::Options { problem });
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn options_of_the_commit_rule_cannot_be_set() {
         let option = |name: &str| BTreeMap::from([(name.to_owned(), "x".to_owned())]);
-        for (name, why) in FIXED_OPTIONS {
+        for (name, why) in FIXED_OPTIONS.into_iter().chain(CODE_OPTIONS) {
             let refused = Brokers::new("b:1", option(name)).unwrap_err().to_string();
             assert!(refused.contains(name) && refused.contains(why), "{refused}");
         }

@@ -66,7 +66,6 @@ const HARMLESS: &[&str] = &[
     "metadata.recovery.strategy",
     "partition.assignment.strategy",
     "partitioner",
-    "plugin.library.paths",
     "queue.buffering.backpressure.threshold",
     "queue.buffering.max.kbytes",
     "queue.buffering.max.messages",
@@ -114,11 +113,8 @@ const HARMLESS: &[&str] = &[
     "ssl.crl.location",
     "ssl.curves.list",
     "ssl.endpoint.identification.algorithm",
-    "ssl.engine.id",
-    "ssl.engine.location",
     "ssl.key.location",
     "ssl.keystore.location",
-    "ssl.providers",
     "ssl.sigalgs.list",
     "statistics.interval.ms",
     "sticky.partitioning.linger.ms",
@@ -128,6 +124,15 @@ const HARMLESS: &[&str] = &[
     "topic.metadata.refresh.interval.ms",
     "topic.metadata.refresh.sparse",
     "transaction.timeout.ms",
+];
+
+/// Options that run code, each with why it cannot be set: a settings file may be a stranger's.
+pub const CODE_OPTIONS: [(&str, &str); 5] = [
+    ("plugin.library.paths", "it runs a library inside tstar"),
+    ("ssl.engine.location", "it runs a library inside tstar"),
+    ("ssl.engine.id", "it runs a library inside tstar"),
+    ("ssl.providers", "it runs a library inside tstar"),
+    ("sasl.kerberos.kinit.cmd", "it runs a command"),
 ];
 
 /// Options that name a file with a secret in it.
@@ -206,7 +211,6 @@ mod tests {
             "sasl.oauthbearer.token.endpoint.url",
             "sasl.oauthbearer.assertion.private.key.pem",
             "sasl.oauthbearer.assertion.private.key.passphrase",
-            "sasl.kerberos.kinit.cmd",
             "SASL.PASSWORD",
             "an.option.of.tomorrow",
         ] {

@@ -1,5 +1,8 @@
 //! The settings file: TOML with the keys of [`TABLE`].
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use toml::Spanned;
@@ -24,21 +27,24 @@ impl SettingsFile {
     /// Reads the named file, or `./tstar.toml` if it exists.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read, or was found and is another user's: a command that is run in a
+    /// stranger's folder must not send passwords to the stranger's servers.
     pub fn read(path: Option<&Path>) -> Result<Option<Self>, SettingsError> {
         let named = path.unwrap_or(Path::new(DEFAULT_FILE));
         let name = named.display().to_string();
-        match std::fs::read_to_string(named) {
-            Ok(text) => Ok(Some(Self { name, text })),
-            Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(None)
+        let message = match read(named) {
+            Ok((owner, _)) if path.is_none() && !is_trusted(owner) => format!(
+                "the settings file was found in the current folder and belongs to user {owner}, \
+                 not to you or root: if its settings are meant, pass --config {name}"
+            ),
+            Ok((_, text)) => return Ok(Some(Self { name, text })),
+            Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
             }
-            Err(error) => {
-                let message = format!("the settings file cannot be read: {error}");
-                let origin = Origin::File { name, line: 1 };
-                Err(SettingsError { faults: vec![SettingsFault { origin, message }] })
-            }
-        }
+            Err(error) => format!("the settings file cannot be read: {error}"),
+        };
+        let origin = Origin::File { name, line: 1 };
+        Err(SettingsError { faults: vec![SettingsFault { origin, message }] })
     }
 
     /// Each value as text with the line of its key, and all faults.
@@ -124,6 +130,18 @@ impl SettingsFile {
     fn is_on_line_of(&self, error: &toml::de::Error, at: usize) -> bool {
         error.span().is_some_and(|span| self.line(span.start) == self.line(at))
     }
+}
+
+/// The owner of a file and its text.
+fn read(path: &Path) -> io::Result<(u32, String)> {
+    let (mut file, mut text) = (File::open(path)?, String::new());
+    file.read_to_string(&mut text)?;
+    Ok((file.metadata()?.uid(), text))
+}
+
+/// Whether a file of this user may be read without being named.
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 fn type_name(value: &DeValue<'_>) -> &'static str {

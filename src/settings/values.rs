@@ -7,7 +7,7 @@ use super::nearest::nearest;
 use super::schema::{self, SchemaFile};
 use super::setting::{Kind, Syntax};
 use super::size::{format_size, parse_size};
-use crate::kafka::options::shown;
+use crate::kafka::options::{CODE_OPTIONS, shown};
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::{PRESETS, Preset};
 use crate::model::rules::{SpeedUnit, TimeUnit};
@@ -242,7 +242,11 @@ fn options(text: &str) -> Result<BTreeMap<String, String>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let pair = |line: &str| match line.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
+            let key = key.trim().to_owned();
+            match CODE_OPTIONS.iter().find(|(name, _)| *name == key) {
+                Some((_, why)) => Err(format!("`{key}` cannot be set: {why}")),
+                None => Ok((key, value.trim().to_owned())),
+            }
         }
         // The line may be a part of a PEM key.
         _ => Err("a line is not KEY=VALUE (not shown, as it may be part of a secret)".into()),

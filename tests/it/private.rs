@@ -118,10 +118,10 @@ fn secrets_that_others_may_read_are_warned_of() {
         "every user",
     ]);
     set_mode(&folder.path("tstar.toml"), 0o600);
-    assert_eq!(folder.run("config check").ends(0).stderr, "");
+    assert!(!folder.run("config check").ends(0).stderr.contains("warning"));
     folder.write("tstar.toml", "kafka = \"linger.ms=5\"\n");
     set_mode(&folder.path("tstar.toml"), 0o644);
-    assert_eq!(folder.run("config check").ends(0).stderr, "");
+    assert!(!folder.run("config check").ends(0).stderr.contains("warning"));
 
     folder.write("a.ndjson", minutes("truck-17", &[1, 2, 3]));
     folder.text("ingest a.ndjson");

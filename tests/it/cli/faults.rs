@@ -106,6 +106,22 @@ fn a_file_of_another_program_is_78_and_stays_as_it_was() {
 }
 
 #[test]
+fn a_settings_file_that_was_found_is_named_and_belongs_to_the_user() {
+    let folder = one_sample();
+    folder.write("tstar.toml", "max_gap = \"7m\"\n");
+    let file = folder.path("tstar.toml");
+    let found = "tstar: settings are read from ./tstar.toml\n";
+    assert_eq!(folder.run("config check").ends(0).stderr, found);
+    assert_eq!(folder.run("config check --config tstar.toml").ends(0).stderr, "");
+    // Only root can give a file away.
+    if std::os::unix::fs::chown(&file, Some(4711), None).is_ok() {
+        let ran = folder.run("config show").ends(78).prints_nothing();
+        ran.says(&["tstar.toml:1", "belongs to user 4711", "pass --config tstar.toml"]);
+        folder.run("config check --config tstar.toml").ends(0);
+    }
+}
+
+#[test]
 fn every_fault_of_the_settings_file_is_told_with_its_line() {
     let folder = one_sample();
     let file = "# settings\nmax_gap = \"5m\"\nmax_gpa = \"5m\"\nmax_samples = \"many\"\n";
@@ -118,6 +134,13 @@ fn every_fault_of_the_settings_file_is_told_with_its_line() {
     folder.write("good.toml", "max_gap = \"7m\"\n");
     assert_eq!(folder.text("config check good.toml"), "ok\n");
     assert_eq!(folder.text("config check --config good.toml"), "ok\n");
+    let evil = "kafka = \"\"\"\nlinger.ms=5\nplugin.library.paths=/tmp/evil.so\n\"\"\"\n";
+    folder.write("evil.toml", evil);
+    let ran = folder.run("config check evil.toml").ends(78).prints_nothing();
+    ran.says(&["evil.toml:1", "`plugin.library.paths` cannot be set: it runs a library"]);
+    let words = "run --kafka ssl.engine.location=/tmp/evil.so";
+    let ran = Folder::new().run(words).ends(2).prints_nothing();
+    ran.says(&["--kafka", "`ssl.engine.location` cannot be set"]);
     folder.run("config check nowhere.toml").ends(78).prints_nothing().says(&["nowhere.toml"]);
     // The output of `config show` is itself a settings file.
     folder.write("shown.toml", folder.text("config show --config good.toml"));
