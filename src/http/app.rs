@@ -116,6 +116,10 @@ impl Readiness {
             ) => {
                 self.condition().partitions.remove(partition);
             }
+            // It is reported once, and lasts until the group assigns a partition.
+            DaemonEvent::Consumer(ConsumerEvent::Denied(reason)) => {
+                self.condition().reading = Reading::NotYet(reason.clone());
+            }
             DaemonEvent::Consumer(_) => (),
         }
     }

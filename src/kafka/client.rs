@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::login::Login;
 use super::options::CODE_OPTIONS;
+use super::rights::{Right, is_denial};
 use super::{KafkaError, client_error, options};
 
 /// Client options that the commit rule depends on, each with the reason why a user may not set it.
@@ -142,11 +143,20 @@ impl Brokers {
         self.timeout.unwrap_or(default)
     }
 
-    /// Converts an error of the client: [`KafkaError::Unreachable`] if no broker responded, else
-    /// [`KafkaError::Client`].
-    pub(super) fn failed(&self, doing: &'static str, error: ClientError) -> KafkaError {
+    /// Converts an error of a request that needs these rights: [`KafkaError::Denied`] if one is
+    /// missing, [`KafkaError::Unreachable`] if no broker responded, else [`KafkaError::Client`].
+    pub(super) fn failed(
+        &self,
+        doing: &'static str,
+        rights: &[Right],
+        error: ClientError,
+    ) -> KafkaError {
         use RDKafkaErrorCode as Code;
-        match error.rdkafka_error_code() {
+        let code = error.rdkafka_error_code();
+        if let Some(denied) = code.and_then(|code| self.denied(rights, code)) {
+            return denied;
+        }
+        match code {
             Some(
                 Code::OperationTimedOut
                 | Code::AllBrokersDown
@@ -159,26 +169,49 @@ impl Brokers {
         }
     }
 
+    /// The error of a request that needs these rights, if brokers answered that one is missing.
+    pub(super) fn denied(&self, rights: &[Right], code: RDKafkaErrorCode) -> Option<KafkaError> {
+        let right = is_denial(code).then(|| Right::denied(rights, code)).flatten()?;
+        let (brokers, principal) = (self.addresses.clone(), self.principal());
+        Some(KafkaError::Denied { brokers, principal, right })
+    }
+
+    /// Who the brokers take this client for, as their tools write it.
+    fn principal(&self) -> String {
+        match self.options.get("sasl.username") {
+            Some(user) => format!("User:{user}"),
+            None if self.options.contains_key("security.protocol") => "User:NAME".to_owned(),
+            None => "User:ANONYMOUS".to_owned(),
+        }
+    }
+
     /// Repeats a request until it succeeds or the deadline has passed: a partition that was just
     /// created, or that moves, has no leader for a while. Blocks.
     pub(super) fn retry_until<T>(
         &self,
+        rights: &[Right],
         deadline: Instant,
         request: impl FnMut() -> KafkaResult<T>,
     ) -> Result<T, KafkaError> {
-        self.retry_with(std::thread::sleep, || Instant::now() >= deadline, request)
+        self.retry_with(rights, std::thread::sleep, || Instant::now() >= deadline, request)
     }
 
     /// Like [`Brokers::retry_until`], until a failure when `is_over` returns true. Calls `sleep`
     /// between the requests.
     pub(super) fn retry_with<T>(
         &self,
+        rights: &[Right],
         sleep: impl Fn(Duration),
         is_over: impl Fn() -> bool,
         mut request: impl FnMut() -> KafkaResult<T>,
     ) -> Result<T, KafkaError> {
+        let denied = |error: &ClientError| self.denied(rights, error.rdkafka_error_code()?);
         loop {
-            match request() {
+            let answer = request();
+            if let Some(denied) = answer.as_ref().err().and_then(denied) {
+                return Err(denied);
+            }
+            match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) if is_over() => return Err(self.unreachable(error.to_string())),
                 Err(_) => sleep(RETRY_INTERVAL),
@@ -322,14 +355,32 @@ mod tests {
         let no_leader = || ClientError::MetadataFetch(RDKafkaErrorCode::NotLeaderForPartition);
         let mut calls = 0;
         let deadline = Instant::now() + Duration::from_mins(1);
-        let answer = brokers.retry_until(deadline, || {
+        let answer = brokers.retry_until(&[], deadline, || {
             calls += 1;
             if calls < 3 { Err(no_leader()) } else { Ok(calls) }
         });
         assert_eq!(answer.unwrap(), 3);
         let refused =
-            brokers.retry_until(Instant::now(), || Err::<(), _>(no_leader())).unwrap_err();
+            brokers.retry_until(&[], Instant::now(), || Err::<(), _>(no_leader())).unwrap_err();
         assert!(matches!(refused, KafkaError::Unreachable { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_denied_request_is_not_repeated_and_the_command_that_grants_it_is_named() {
+        let grant = |options: &[(&str, &str)]| {
+            let pairs = options.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            let brokers = Brokers::new("b:1", pairs.collect()).unwrap();
+            let denied = || ClientError::OffsetFetch(RDKafkaErrorCode::GroupAuthorizationFailed);
+            let rights = [Right::group("Describe", "tstar")];
+            let never = Instant::now() + Duration::from_hours(1);
+            let refused = brokers.retry_until(&rights, never, || Err::<(), _>(denied()));
+            refused.unwrap_err().to_string()
+        };
+        let anonymous = grant(&[]);
+        assert!(anonymous.starts_with("the brokers deny Describe on group `tstar`"), "{anonymous}");
+        assert!(anonymous.contains("--allow-principal User:ANONYMOUS"), "{anonymous}");
+        let user = grant(&[("sasl.username", "ann")]);
+        assert!(user.contains("--bootstrap-server b:1 --add --allow-principal User:ann"), "{user}");
     }
 
     /// Configuration with `security.protocol` and one more option.

@@ -206,7 +206,7 @@ impl LetterTopic {
         let of_letters = fates.iter().zip(letters);
         let records: Vec<_> = of_letters.map(|(fate, letter)| (fate, Some(letter.0))).collect();
         let sent = producer.send_to_partition(&self.name, &records).await;
-        sent.map(drop).map_err(producer.failed("marking dead letters"))
+        sent.map(drop).map_err(producer.failed("marking dead letters", &self.name))
     }
 }
 

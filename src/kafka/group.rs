@@ -12,6 +12,7 @@ use rdkafka_extra::LoggedIn;
 
 use super::client::Brokers;
 use super::problems::{self, Problems};
+use super::rights::Right;
 use super::{KafkaError, client_error};
 
 /// Request timeout if [`Brokers`] sets none.
@@ -40,7 +41,7 @@ impl Group {
             ours.push(("session.timeout.ms", session));
         }
         let config = brokers.config(&ours);
-        let client = brokers.create(&config, Problems::new(brokers))?;
+        let client = Problems::observed(brokers, config)?;
         Ok(Self { client, brokers: brokers.clone(), name: name.to_owned() })
     }
 
@@ -48,7 +49,7 @@ impl Group {
     fn described(&self) -> Result<GroupList, KafkaError> {
         let timeout = self.brokers.timeout_or(DEFAULT_TIMEOUT);
         let groups = self.client.fetch_group_list(Some(&self.name), timeout);
-        groups.map_err(|error| self.unreachable(&error))
+        groups.map_err(|error| self.failed(&[Right::group("Describe", &self.name)], &error))
     }
 
     /// Number of members that the group has now.
@@ -78,7 +79,7 @@ impl Group {
     /// Committed offsets of the group, by partition.
     ///
     /// # Errors
-    /// No broker responds.
+    /// The group or the topic may not be described, or no broker responds.
     pub fn committed(
         &self,
         topic: &str,
@@ -90,15 +91,16 @@ impl Group {
         }
         let committed =
             self.client.committed_offsets(list, self.brokers.timeout_or(DEFAULT_TIMEOUT));
-        let committed = committed.map_err(|error| self.unreachable(&error))?;
-        let offset =
-            |element: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| match element
-                .offset()
-            {
-                Offset::Offset(offset) => Some((element.partition(), offset)),
-                _ => None,
-            };
-        Ok(committed.elements().into_iter().filter_map(offset).collect())
+        let rights = [Right::group("Describe", &self.name), Right::topic("Describe", topic)];
+        let committed = committed.map_err(|error| self.failed(&rights, &error))?;
+        let mut offsets = BTreeMap::new();
+        for element in committed.elements() {
+            element.error().map_err(|error| self.failed(&rights, &error))?;
+            if let Offset::Offset(offset) = element.offset() {
+                offsets.insert(element.partition(), offset);
+            }
+        }
+        Ok(offsets)
     }
 
     /// Commits offsets for a group without members.
@@ -112,11 +114,15 @@ impl Group {
                 .map_err(client_error("naming an offset"))?;
         }
         let set = self.client.commit(&list, CommitMode::Sync);
-        set.map_err(|error| self.brokers.failed("setting the offsets of the group", error))
+        let rights = [Right::group("Read", &self.name), Right::topic("Read", topic)];
+        let failed =
+            |error| self.brokers.failed("setting the offsets of the group", &rights, error);
+        set.map_err(failed)
     }
 
-    fn unreachable(&self, error: &ClientError) -> KafkaError {
-        self.brokers.unreachable(problems::explain(&self.client, error))
+    /// Converts the error of a request that needs these rights.
+    fn failed(&self, rights: &[Right], error: &ClientError) -> KafkaError {
+        problems::explain(&self.brokers, &self.client, rights, error)
     }
 }
 

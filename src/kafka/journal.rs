@@ -182,10 +182,14 @@ impl OutputTopics {
 }
 
 impl<C: ProducerClient> OutputTopics<C> {
-    fn refused(&self, topic: &str, doing: &'static str) -> impl Fn(ClientError) -> StoreError {
+    fn refused<'a>(
+        &'a self,
+        topic: &'a str,
+        doing: &'static str,
+    ) -> impl Fn(ClientError) -> StoreError {
         let location = topic.to_owned();
         move |error| {
-            let source = match self.producer.failed(doing)(error) {
+            let source = match self.producer.failed(doing, topic)(error) {
                 KafkaError::Client { source, .. } => source.into(),
                 error => error.into(),
             };

@@ -20,6 +20,7 @@
 //! | [`partitioning`] | infers the partitioner of the producers |
 //! | `problems` | why brokers do not answer |
 //! | [`producer`] | sends records and waits for their acknowledgement |
+//! | [`rights`] | rights that brokers may deny |
 //! | [`scan`] | reads a range of a topic once |
 //! | [`table`] | writes the trips of a partition to the table topic |
 //! | [`tail`] | keeps the latest records of a topic in memory |
@@ -49,6 +50,7 @@ mod problems;
 pub mod producer;
 pub mod raw_batch;
 pub mod record;
+pub mod rights;
 pub mod scan;
 pub mod table;
 pub mod tail;
@@ -59,6 +61,8 @@ pub mod transactions;
 pub mod unreadable;
 
 use rdkafka::error::KafkaError as ClientError;
+
+use self::rights::Right;
 
 /// An error of reading or writing Kafka.
 #[derive(Debug, thiserror::Error)]
@@ -72,14 +76,27 @@ pub enum KafkaError {
     },
     /// No broker responds.
     #[error(
-        "no Kafka broker of `{brokers}` answers: {problem}; check that it is up \
-         and that --brokers is right"
+        "no Kafka broker of `{brokers}` answers: {problem}; {}", problems::next_step(.problem)
     )]
     Unreachable {
         /// Addresses of the brokers, as given.
         brokers: String,
         /// The client's last error.
         problem: String,
+    },
+    /// The brokers deny the user a right.
+    #[error(
+        "the brokers deny {right} to {principal}; grant it: {}; the page on security lists what \
+         each command needs",
+        .right.grant(.brokers, .principal)
+    )]
+    Denied {
+        /// Addresses of the brokers, as given.
+        brokers: String,
+        /// The user, as Kafka's tools write it.
+        principal: String,
+        /// The right that is missing.
+        right: Right,
     },
     /// The input topic does not exist. It is never created automatically: its name may be mistyped,
     /// and its partition count is permanent.

@@ -154,6 +154,20 @@ pub fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name)
 }
 
+/// The option of which a value contains the assignment, after a comma: commas do not separate
+/// options, and are part of some values.
+#[must_use]
+pub fn option_within(value: &str) -> Option<&str> {
+    let name_of = |part: &'_ str| part.split_once('=').map(|(name, _)| name.len());
+    let later = value.match_indices(',').filter_map(|(at, _)| {
+        let part = &value[at + 1..];
+        name_of(part).map(|length| part[..length].trim())
+    });
+    let is_option =
+        |name: &&str| is_harmless(name) || name.starts_with("sasl.") || name.starts_with("ssl.");
+    later.into_iter().find(is_option)
+}
+
 /// The value of an option, or [`NOT_SHOWN`].
 #[must_use]
 pub fn shown<'a>(name: &str, value: &'a str) -> &'a str {
@@ -220,6 +234,20 @@ mod tests {
         assert_eq!(shown("ssl.key.location", "key.pem"), "key.pem");
         assert!(SECRET_FILES.iter().all(|name| is_harmless(name)), "a path is shown");
         assert!(HARMLESS.is_sorted(), "keep the list sorted");
+    }
+
+    #[test]
+    fn an_option_in_the_value_of_another_is_found() {
+        for (value, within) in [
+            ("SASL_SSL,sasl.mechanism=PLAIN,sasl.username=ann", Some("sasl.mechanism")),
+            ("5, acks=all", Some("acks")),
+            ("x,ssl.key.password=hunter2", Some("ssl.key.password")),
+            ("broker,topic", None),
+            ("principal=ada,scope=fleet:read", None),
+            ("pass,word=x", None),
+        ] {
+            assert_eq!(option_within(value), within, "{value}");
+        }
     }
 
     #[test]

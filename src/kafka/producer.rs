@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::KafkaError;
 use super::client::Brokers;
+use super::rights::Right;
 use super::table::{KafkaTransactions, TransactionClient, Turns};
 use crate::source::Headers;
 
@@ -238,9 +239,10 @@ impl<C: ProducerClient> Producer<C> {
         self.client.transactions(&self.brokers, name, Arc::clone(&self.on_waiting)).await
     }
 
-    /// Converts an error of this producer.
-    pub fn failed(&self, doing: &'static str) -> impl Fn(ClientError) -> KafkaError {
-        move |error| self.brokers.failed(doing, error)
+    /// Converts an error of sending to a topic.
+    pub fn failed(&self, doing: &'static str, topic: &str) -> impl Fn(ClientError) -> KafkaError {
+        let rights = [Right::topic("Write", topic)];
+        move |error| self.brokers.failed(doing, &rights, error)
     }
 
     /// Sends records and waits until all are acknowledged: without limit, or until the brokers have

@@ -8,9 +8,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{Message, OwnedMessage};
 use rdkafka::topic_partition_list::Offset;
+use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_extra::LoggedIn;
 
 use super::client::Brokers;
+use super::rights::Right;
 use super::topic::OffsetRange;
 use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error};
@@ -94,6 +96,13 @@ impl Scan {
                 }
                 Some(Err(error @ ClientError::MessageConsumptionFatal(_))) => {
                     return Err(client_error("reading a topic")(error));
+                }
+                // The client needs no right on its group.
+                Some(Err(
+                    error @ ClientError::MessageConsumption(Code::TopicAuthorizationFailed),
+                )) => {
+                    let rights = [Right::topic("Read", &self.topic)];
+                    return Err(self.brokers.failed("reading a topic", &rights, error));
                 }
                 // The client recovers by itself, or stays silent.
                 _ if last_progress.elapsed() > self.timeout => {

@@ -15,6 +15,7 @@ use rdkafka_extra::LoggedIn;
 use serde_json::value::RawValue;
 
 use super::client::Brokers;
+use super::rights::Right;
 use super::topic::Topics;
 use super::{KafkaError, client_error};
 use crate::telemetry;
@@ -267,6 +268,15 @@ impl TailReader {
                 Some(Err(error @ ClientError::MessageConsumptionFatal(_))) => {
                     tracing::warn!(%error, topic = self.topic, "restarting the change feed reader");
                     return Ok(());
+                }
+                Some(Err(ClientError::MessageConsumption(code))) => {
+                    let rights = [Right::topic("Read", &self.topic)];
+                    let denied = self.topics.brokers().denied(&rights, code);
+                    self.update(|ring| {
+                        if let Some(denied) = denied {
+                            ring.unavailable = denied.to_string();
+                        }
+                    })?;
                 }
                 // The client recovers by itself.
                 _ => self.update(|_| ())?,

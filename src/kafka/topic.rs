@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::client::Brokers;
 use super::problems::{self, Problems};
+use super::rights::Right;
 use super::topic_names::{is_dlq_topic, is_table_topic};
 use super::{KafkaError, client_error};
 
@@ -82,7 +83,7 @@ impl Topics {
     /// An option is unknown to the client.
     pub fn new(brokers: &Brokers) -> Result<Self, KafkaError> {
         let config = brokers.config(&[]);
-        let client = brokers.create(&config, Problems::new(brokers))?;
+        let client = Problems::observed(brokers, config.clone())?;
         let admin = brokers.create(&config, DefaultClientContext)?;
         Ok(Self { brokers: brokers.clone(), client, admin })
     }
@@ -90,13 +91,26 @@ impl Topics {
     /// Partition count of a topic; `None` if it does not exist.
     ///
     /// # Errors
-    /// No broker responds.
+    /// The topic may not be described, its name is not valid, or no broker responds.
     pub fn partitions(&self, topic: &str) -> Result<Option<i32>, KafkaError> {
+        use RDKafkaErrorCode as Code;
+        let failed = |error: &ClientError| self.failed(&describe(topic), error);
         let metadata = self.client.fetch_metadata(Some(topic), self.timeout());
-        let metadata = metadata.map_err(|error| self.unreachable(&error))?;
-        let found = metadata.topics().iter().find(|found| found.name() == topic);
-        let count = found.filter(|found| found.error().is_none()).map(|it| it.partitions().len());
-        Ok(count.filter(|count| *count > 0).and_then(|count| i32::try_from(count).ok()))
+        let metadata = metadata.map_err(|error| failed(&error))?;
+        let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
+            return Ok(None);
+        };
+        match found.error().map(Code::from) {
+            None => Ok(i32::try_from(found.partitions().len()).ok().filter(|count| *count > 0)),
+            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(None),
+            Some(Code::InvalidTopic) => {
+                let problem = "is not a valid name: Kafka allows up to 249 letters, digits, `.`, \
+                               `_` and `-`";
+                let (topic, problem) = (topic.to_owned(), problem.to_owned());
+                Err(KafkaError::TopicMismatch { topic, problem })
+            }
+            Some(code) => Err(failed(&ClientError::MetadataFetch(code))),
+        }
     }
 
     /// The globally unique id of the cluster.
@@ -119,12 +133,13 @@ impl Topics {
     pub fn id(&self, topic: &str) -> Result<Option<String>, KafkaError> {
         match topic_id(&*self.client, topic, self.timeout()) {
             Err(ClientError::AdminOp(RDKafkaErrorCode::UnsupportedFeature)) => Ok(None),
-            id => id.map_err(|error| self.unreachable(&error)),
+            id => id.map_err(|error| self.failed(&describe(topic), &error)),
         }
     }
 
-    fn unreachable(&self, error: &ClientError) -> KafkaError {
-        self.brokers.unreachable(problems::explain(&self.client, error))
+    /// Converts the error of a request that needs these rights.
+    fn failed(&self, rights: &[Right], error: &ClientError) -> KafkaError {
+        problems::explain(&self.brokers, &self.client, rights, error)
     }
 
     /// Offset range of each partition.
@@ -135,7 +150,7 @@ impl Topics {
         let deadline = Instant::now() + self.timeout();
         let extent = |partition| {
             let request = || self.client.fetch_watermarks(topic, partition, self.timeout());
-            let (first, next) = self.brokers.retry_until(deadline, request)?;
+            let (first, next) = self.brokers.retry_until(&describe(topic), deadline, request)?;
             Ok(OffsetRange { first, next })
         };
         (0..partitions).map(extent).collect()
@@ -163,7 +178,7 @@ impl Topics {
         };
         let by_partition: Vec<_> = by_partition().collect();
         let request = || at_time(&self.client, topic, time_ms, &by_partition, self.timeout());
-        self.brokers.retry_until(Instant::now() + self.timeout(), request)
+        self.brokers.retry_until(&describe(topic), Instant::now() + self.timeout(), request)
     }
 
     /// A setting of a topic; `None` if the brokers do not report it.
@@ -173,7 +188,7 @@ impl Topics {
     pub async fn setting(&self, topic: &str, name: &str) -> Result<Option<String>, KafkaError> {
         let resources = [ResourceSpecifier::Topic(topic)];
         let answer = self.admin.describe_configs(&resources, &self.admin_options()).await;
-        let answer = answer.map_err(|error| self.unreachable(&error))?;
+        let answer = answer.map_err(|error| self.failed(&describe(topic), &error))?;
         let mut found = answer.into_iter().flatten();
         Ok(found.find_map(|resource| resource.get(name).and_then(|entry| entry.value.clone())))
     }
@@ -238,9 +253,11 @@ impl Topics {
                 .map_err(client_error(doing))?;
         }
         let deleted = self.admin.delete_records(&list, &self.admin_options()).await;
-        let deleted = deleted.map_err(|error| self.unreachable(&error))?;
+        let rights = [Right::topic("Delete", topic)];
+        let deleted = deleted.map_err(|error| self.failed(&rights, &error))?;
         let mut each = deleted.elements().into_iter();
-        each.try_for_each(|partition| partition.error()).map_err(client_error(doing))
+        let done = each.try_for_each(|partition| partition.error());
+        done.map_err(|error| self.brokers.failed(doing, &rights, error))
     }
 
     /// Creates topics that do not exist.
@@ -250,14 +267,17 @@ impl Topics {
     pub async fn create(&self, topics: &[String], partitions: i32) -> Result<(), KafkaError> {
         let new = topics.iter().map(|name| new_topic(name, partitions)).collect::<Vec<_>>();
         let results = self.admin.create_topics(&new, &self.admin_options()).await;
-        let results = results.map_err(|error| self.unreachable(&error))?;
+        let rights = |topic: &str| [Right::topic("Create", topic)];
+        let first = topics.first().map_or("", String::as_str);
+        let results = results.map_err(|error| self.failed(&rights(first), &error))?;
         for result in results {
             match result {
                 // Another instance was faster.
                 Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => (),
                 Err((topic, code)) => {
-                    let problem = format!("it cannot be created: {code}");
-                    return Err(KafkaError::Unsuitable { topic, problem });
+                    let denied = self.brokers.denied(&rights(&topic), code);
+                    let problem = format!("cannot be created: {code}");
+                    return Err(denied.unwrap_or(KafkaError::TopicMismatch { topic, problem }));
                 }
             }
         }
@@ -268,6 +288,11 @@ impl Topics {
         let timeout = Some(self.timeout());
         AdminOptions::new().request_timeout(timeout).operation_timeout(timeout)
     }
+}
+
+/// The right that requests about a topic need.
+fn describe(topic: &str) -> [Right; 1] {
+    [Right::topic("Describe", topic)]
 }
 
 /// A week, ms, as a setting of a topic.

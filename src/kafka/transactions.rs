@@ -15,6 +15,7 @@ use rdkafka_extra::LoggedIn;
 use super::KafkaError;
 use super::client::Brokers;
 use super::producer::{ProducerRecord, headers};
+use super::rights::Right;
 
 /// Brokers abort a transaction after this time if its process has died. Until then, consumers do
 /// not read past it.
@@ -199,7 +200,10 @@ impl Transactions {
     fn is_temporary(&self, error: &KafkaError) -> bool {
         let is_fatal = self.client.client().fatal_error().is_some();
         let is_patient = self.patience.as_ref().is_some_and(Patience::holds);
-        let is_permanent = matches!(error, KafkaError::Fenced { .. } | KafkaError::TooLarge { .. });
+        let is_permanent = matches!(
+            error,
+            KafkaError::Fenced { .. } | KafkaError::TooLarge { .. } | KafkaError::Denied { .. }
+        );
         is_patient && !is_fatal && !is_permanent
     }
 
@@ -237,7 +241,7 @@ impl Transactions {
                 KafkaError::Fenced { name: self.name.clone() }
             }
             Some(Code::MessageSizeTooLarge) => KafkaError::TooLarge { problem: error.to_string() },
-            _ => self.brokers.failed(doing, error),
+            _ => self.brokers.failed(doing, &[Right::transactional_id(&self.name)], error),
         }
     }
 }

@@ -54,5 +54,5 @@ async fn send_records(
     records: &[ProducerRecord],
 ) -> anyhow::Result<()> {
     let sent = producer.send(topic, records).await;
-    Ok(sent.map_err(producer.failed("sending samples"))?)
+    Ok(sent.map_err(producer.failed("sending samples", topic))?)
 }

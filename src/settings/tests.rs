@@ -234,6 +234,14 @@ fn https_needs_a_pair_of_files_and_an_address_of_its_scheme() {
 }
 
 #[test]
+fn options_of_kafka_that_share_a_line_are_refused_without_their_values() {
+    let line = "security.protocol=SASL_SSL,sasl.password=hunter2".to_owned();
+    let error = Settings::resolve(&[("kafka", line)], &[], None).unwrap_err().to_string();
+    assert!(error.contains("`security.protocol` and `sasl.password` are in one line"), "{error}");
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
 fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
     let tiles = ("tiles", "https://tiles.example.com/{z}/{x}/{y}.png".to_owned());
     let error = Settings::resolve(std::slice::from_ref(&tiles), &[], None).unwrap_err();

@@ -7,7 +7,7 @@ use super::nearest::nearest;
 use super::schema::{self, SchemaFile};
 use super::setting::{Kind, Syntax};
 use super::size::{format_size, parse_size};
-use crate::kafka::options::{CODE_OPTIONS, shown};
+use crate::kafka::options::{CODE_OPTIONS, option_within, shown};
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::{PRESETS, Preset};
 use crate::model::rules::{SpeedUnit, TimeUnit};
@@ -242,10 +242,16 @@ fn options(text: &str) -> Result<BTreeMap<String, String>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let pair = |line: &str| match line.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
-            let key = key.trim().to_owned();
-            match CODE_OPTIONS.iter().find(|(name, _)| *name == key) {
-                Some((_, why)) => Err(format!("`{key}` cannot be set: {why}")),
-                None => Ok((key, value.trim().to_owned())),
+            let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+            if let Some((_, why)) = CODE_OPTIONS.iter().find(|(name, _)| *name == key) {
+                return Err(format!("`{key}` cannot be set: {why}"));
+            }
+            match option_within(&value) {
+                None => Ok((key, value)),
+                Some(other) => Err(format!(
+                    "`{key}` and `{other}` are in one line; give each option a line, or a --kafka \
+                     KEY=VALUE, of its own"
+                )),
             }
         }
         // The line may be a part of a PEM key.

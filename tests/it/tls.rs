@@ -14,6 +14,8 @@ mod nodes;
 #[cfg(feature = "tls")]
 mod peers;
 #[cfg(feature = "tls")]
+mod rights;
+#[cfg(feature = "tls")]
 mod roles;
 #[cfg(feature = "tls")]
 mod sasl;

@@ -8,7 +8,8 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
 use super::rebalance::RebalanceContext;
-use super::{ConsumerEvent, statistics};
+use super::{Assignment, ConsumerEvent, statistics};
+use crate::kafka::rights::Right;
 
 impl ClientContext for RebalanceContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
@@ -23,8 +24,19 @@ impl ClientContext for RebalanceContext {
     }
 
     fn error(&self, error: ClientError, reason: &str) {
+        let code = error.rdkafka_error_code();
+        // Who reads without the group needs no right on it.
+        if code == Some(RDKafkaErrorCode::GroupAuthorizationFailed)
+            && matches!(self.config.assignment, Assignment::Group { .. })
+        {
+            let rights = [Right::group("Read", &self.config.group)];
+            let denied = code.and_then(|code| self.config.brokers.denied(&rights, code));
+            if let Some(denied) = denied {
+                return (self.on_event)(ConsumerEvent::Denied(denied.to_string()));
+            }
+        }
         // librdkafka treats the end of a partition as an error; the poll handles it.
-        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::PartitionEOF) {
+        if code != Some(RDKafkaErrorCode::PartitionEOF) {
             let message = self.config.brokers.without_secrets(&format!("{error}: {reason}"));
             (self.on_event)(ConsumerEvent::Warning(message));
         }

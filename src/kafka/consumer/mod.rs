@@ -150,6 +150,8 @@ pub enum ConsumerEvent {
         /// Partition number, from 0.
         partition: i32,
     },
+    /// The brokers deny this member the group, and what grants it; no partition is read until then.
+    Denied(String),
     /// The client reported a problem that it recovers from by itself.
     Warning(String),
 }

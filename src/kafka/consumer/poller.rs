@@ -13,6 +13,7 @@ use super::rebalance::RebalanceContext;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MAX_QUEUED_BATCHES};
 use crate::kafka::partition_handle::WorkerExit;
 use crate::kafka::record::Record;
+use crate::kafka::rights::Right;
 use crate::kafka::unreadable::{self, UnreadableBatch};
 use crate::kafka::{KafkaError, client_error};
 use crate::model::time::format_duration;
@@ -308,6 +309,11 @@ impl<C: RecordClient> Poller<C> {
                 Ok(())
             }
             ClientError::MessageConsumptionFatal(_) => Err(client_error("polling")(error.clone())),
+            ClientError::MessageConsumption(code @ Code::TopicAuthorizationFailed) => {
+                let config = self.config();
+                let denied = config.brokers.denied(&[Right::topic("Read", &config.topic)], *code);
+                denied.map_or(Ok(()), Err)
+            }
             ClientError::MessageConsumption(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
                 Err(mismatch(
                     "has no record at the next offset: it was recreated, or its records expired; \

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::client::GroupClient;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, OnConsumerEvent};
+use crate::kafka::rights::Right;
 use crate::kafka::topic::{OffsetRange, StartFrom};
 use crate::kafka::{KafkaError, client_error};
 use crate::model::epoch::Epoch;
@@ -33,19 +34,20 @@ pub(super) fn resolve(
 ) -> Result<Vec<(i32, Start)>, KafkaError> {
     let deadline = Instant::now() + TOTAL_TIMEOUT;
     let is_over = || client.context().is_stopping() || Instant::now() >= deadline;
-    let sleep = |delay| client.sleep(delay);
+    let (brokers, sleep) = (&config.brokers, |delay| client.sleep(delay));
+    let rights = &rights(config);
     if config.epoch.topic_id.is_some() {
-        let id = config.brokers.retry_with(sleep, is_over, || client.topic_id())?;
+        let id = brokers.retry_with(rights, sleep, is_over, || client.topic_id())?;
         check_topic_id(&config.epoch, id.as_deref())?;
     }
-    let committed = config.brokers.retry_with(sleep, is_over, || client.committed(partitions))?;
+    let committed = brokers.retry_with(rights, sleep, is_over, || client.committed(partitions))?;
     let (mut starts, mut chosen) = (Vec::with_capacity(partitions.len()), Vec::new());
     for &partition in partitions {
-        let extent = config.brokers.retry_with(sleep, is_over, || client.extent(partition))?;
+        let extent = brokers.retry_with(rights, sleep, is_over, || client.extent(partition))?;
         let committed_offset = committed.get(&partition).copied();
         let point = resume_point(&config.epoch, from(config), partition, committed_offset, extent)?;
         let offset = |point| start_offset(client, (partition, extent), point);
-        let offset = config.brokers.retry_with(sleep, is_over, || offset(point))?;
+        let offset = brokers.retry_with(rights, sleep, is_over, || offset(point))?;
         let is_chosen = matches!(point, ResumePoint::Gone { .. });
         if let ResumePoint::Gone { first, .. } = point {
             chosen.push((partition, first, offset));
@@ -58,6 +60,11 @@ pub(super) fn resolve(
         on_event(ConsumerEvent::Expired { partition, first, next });
     }
     Ok(starts)
+}
+
+/// The rights that a member of the group needs.
+fn rights(config: &ConsumerConfig) -> [Right; 2] {
+    [Right::group("Read", &config.group), Right::topic("Read", &config.topic)]
 }
 
 fn from(config: &ConsumerConfig) -> Option<StartFrom> {
@@ -119,7 +126,8 @@ fn commit_starts(
         Err(error) if has_left_group(&error) => Ok(Err(error)),
         done => done.map(Ok),
     };
-    let done = config.brokers.retry_with(|delay| client.sleep(delay), is_over, request)?;
+    let (rights, sleep) = (rights(config), |delay| client.sleep(delay));
+    let done = config.brokers.retry_with(&rights, sleep, is_over, request)?;
     done.map_err(client_error("committing where to start"))
 }
 

@@ -118,7 +118,7 @@ impl<'a> TopicSender<'a> {
         }
         let records: Vec<_> = records.iter().map(|(record, to)| (record, *to)).collect();
         let too_large = self.producer.send_fitting_to_partition(self.topic, &records).await;
-        for nth in too_large.map_err(self.producer.failed("sending dead letters"))? {
+        for nth in too_large.map_err(self.producer.failed("sending dead letters", self.topic))? {
             let (stored, redecoded) = &mut batch[indices[nth]];
             let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
             let error = KafkaError::TooLarge { problem };

@@ -169,7 +169,7 @@ impl<'a> TopicForget<'a> {
         let to_send: Vec<_> = pairs.map(|(record, it)| (record, it.partition)).collect();
         let sent = self.producer.send_to_partition(&self.topic, &to_send).await;
         let sent = sent.map_err(|error| SendFailed {
-            error: self.producer.failed("sending control records")(error),
+            error: self.producer.failed("sending control records", &self.topic)(error),
             records: records.len(),
         })?;
         let to_record = |(located, at): (LocatedDevice, RecordMetadata)| {

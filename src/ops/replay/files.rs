@@ -351,8 +351,9 @@ impl FileSender<'_> {
     async fn send_chunk(&self, chunk: &Chunk) -> Result<(), KafkaError> {
         let records = chunk.records.iter().map(|(record, partition)| (record, *partition));
         let records: Vec<_> = records.collect();
-        let sent = self.producer.send_to_partition(&self.job.target.topic, &records).await;
-        sent.map(drop).map_err(self.producer.failed("sending samples"))
+        let topic = &self.job.target.topic;
+        let sent = self.producer.send_to_partition(topic, &records).await;
+        sent.map(drop).map_err(self.producer.failed("sending samples", topic))
     }
 
     /// Adds the number of sent samples to an error of unreachable brokers.

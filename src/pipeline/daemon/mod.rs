@@ -120,6 +120,7 @@ impl std::fmt::Display for DaemonEvent {
                 ConsumerEvent::CaughtUp { partition } => {
                     write!(f, "partition {partition}: the store has what it had before")
                 }
+                ConsumerEvent::Denied(what) => write!(f, "waiting: {what}"),
                 ConsumerEvent::Warning(what) => write!(f, "kafka: {what}"),
             },
         }

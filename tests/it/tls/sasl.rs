@@ -8,23 +8,24 @@ use tstar::internals::store::sqlite::SqliteStore;
 
 use super::authority::Authority;
 use super::issuer::{AUDIENCE, Issuer};
+use super::rights::{check_denials, check_listeners};
 use crate::cli::{Folder, number};
 use crate::faults::{Running, until};
 use crate::servers::{LIMIT, Server, free_port, run_kafka_tool, start_kafka};
 use crate::support::block_on;
 
-const PARTITIONS: i32 = 2;
+pub const PARTITIONS: i32 = 2;
 
 /// Password of every user, and secret of every client of the issuer.
-const PASSWORD: &str = "hunter2-of-the-fleet";
+pub const PASSWORD: &str = "hunter2-of-the-fleet";
 
 /// The users of the documentation's ACLs: one produces, the other is `run`.
 const USERS: [&str; 2] = ["tracker", "tstar"];
 
 /// A broker, and a folder with what its clients need.
-struct Cluster {
-    broker: Server,
-    folder: Folder,
+pub struct Cluster {
+    pub broker: Server,
+    pub folder: Folder,
     issuer: Issuer,
 }
 
@@ -217,9 +218,10 @@ fn a_topic_is_filled_and_read_by_users_who_log_in() {
         let refused = folder.run(&format!("{fill} samples {login}")).ends(69);
         refused.says(&[said, &cluster.broker.address()]);
     }
-    let denied = folder.run(&format!("{fill} secret {}", tracker("PLAIN")));
-    // Brokers hide a topic that a user may not describe.
-    denied.ends(78).says(&["topic `secret` does not exist"]);
+    let denied = folder.run(&format!("{fill} secret {}", tracker("PLAIN"))).ends(78);
+    denied.says(&["deny Describe on topic `secret`", "--operation Describe --topic secret"]);
+    check_denials(&cluster);
+    check_listeners(&cluster);
 }
 
 #[test]

@@ -104,6 +104,8 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
         let ran = ran.says(&["--create --topic no-such-topic", "--bootstrap-server"]);
         assert!(!ran.stderr.contains("--create-topics"), "{ran}");
     }
+    let invalid = format!("simulate --brokers {} --topic no:topic --samples 1", topic.brokers);
+    folder.run(&invalid).ends(78).says(&["topic `no:topic` is not a valid name"]);
     // The store that the first one left does not count as a store of files.
     let verify = format!("verify --brokers {} --store sqlite:n.db", topic.brokers);
     folder.run(&verify).ends(78).says(&["has no epoch"]);
