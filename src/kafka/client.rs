@@ -176,6 +176,11 @@ impl Brokers {
         Some(KafkaError::Denied { brokers, principal, right })
     }
 
+    /// The command that grants a right to this client.
+    pub(super) fn grant(&self, right: &Right) -> String {
+        right.grant(&self.addresses, &self.principal())
+    }
+
     /// Who the brokers take this client for, as their tools write it.
     fn principal(&self) -> String {
         match self.options.get("sasl.username") {

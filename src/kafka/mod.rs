@@ -26,6 +26,7 @@
 //! | [`tail`] | keeps the latest records of a topic in memory |
 //! | `token_endpoint` | issues OAuth tokens |
 //! | [`topic_names`] | names of the topics next to the input topic |
+//! | [`topic_settings`] | settings of those topics |
 //! | [`transactions`] | sends records in transactions |
 //! | [`unreadable`] | finds the batches that the client cannot unpack |
 
@@ -57,6 +58,7 @@ pub mod tail;
 mod token_endpoint;
 pub mod topic;
 pub mod topic_names;
+pub mod topic_settings;
 pub mod transactions;
 pub mod unreadable;
 
@@ -219,12 +221,7 @@ pub enum KafkaError {
 }
 
 fn no_outputs(brokers: &str, topics: &[String], partitions: &i32) -> String {
-    let command = |topic: &String| {
-        format!(
-            "kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic} --partitions \
-             {partitions}"
-        )
-    };
+    let command = |topic: &String| topic_settings::create_command(brokers, topic, *partitions);
     let commands: Vec<String> = topics.iter().map(command).collect();
     let (noun, verb) = if topics.len() == 1 { ("topic", "does") } else { ("topics", "do") };
     let (topics, commands) = (topics.join("`, `"), commands.join("; "));

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::client::Brokers;
 use super::problems::{self, Problems};
 use super::rights::Right;
-use super::topic_names::{is_dlq_topic, is_table_topic};
+use super::topic_settings::{self, TopicSettings};
 use super::{KafkaError, client_error};
 
 /// Request timeout if [`Brokers`] sets none.
@@ -186,11 +186,30 @@ impl Topics {
     /// # Errors
     /// No broker responds.
     pub async fn setting(&self, topic: &str, name: &str) -> Result<Option<String>, KafkaError> {
+        Ok(self.settings(topic).await?.remove(name))
+    }
+
+    /// The settings of a topic that the brokers report: none if the user may not read them, as the
+    /// client drops that error.
+    ///
+    /// # Errors
+    /// No broker responds.
+    pub async fn settings(&self, topic: &str) -> Result<TopicSettings, KafkaError> {
         let resources = [ResourceSpecifier::Topic(topic)];
         let answer = self.admin.describe_configs(&resources, &self.admin_options()).await;
         let answer = answer.map_err(|error| self.failed(&describe(topic), &error))?;
-        let mut found = answer.into_iter().flatten();
-        Ok(found.find_map(|resource| resource.get(name).and_then(|entry| entry.value.clone())))
+        let entries = answer.into_iter().flatten().flat_map(|resource| resource.entries);
+        Ok(entries.filter_map(|entry| Some((entry.name, entry.value?))).collect())
+    }
+
+    /// What helps if the brokers report no setting of a topic.
+    #[must_use]
+    pub fn no_settings(&self, topic: &str) -> String {
+        let grant = self.brokers.grant(&Right::topic("DescribeConfigs", topic));
+        format!(
+            "the brokers report no settings of topic `{topic}`, as to a user who lacks \
+             DescribeConfigs; grant it: {grant}"
+        )
     }
 
     /// Maximum size of a batch of records that a topic accepts, bytes; `None` if the brokers do not
@@ -217,24 +236,6 @@ impl Topics {
             return Err(KafkaError::Unsuitable { topic: topic.to_owned(), problem });
         }
         Ok(())
-    }
-
-    /// Checks that a topic is compacted: otherwise trips that no longer change would expire.
-    ///
-    /// # Errors
-    /// The topic is not compacted, or no broker responds.
-    pub async fn check_compaction(&self, topic: &str) -> Result<(), KafkaError> {
-        let policy = self.setting(topic, "cleanup.policy").await?;
-        match policy {
-            Some(policy) if !policy.contains("compact") => {
-                let problem = format!(
-                    "has cleanup.policy={policy}, so trips that no longer change would expire; set \
-                     cleanup.policy=compact"
-                );
-                Err(KafkaError::TopicMismatch { topic: topic.to_owned(), problem })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Deletes the records before an offset, by partition, to free disk space on the brokers.
@@ -295,26 +296,11 @@ fn describe(topic: &str) -> [Right; 1] {
     [Right::topic("Describe", topic)]
 }
 
-/// A week, ms, as a setting of a topic.
-const WEEK_MS: &str = "604800000";
-
-/// Specification of a new topic. A dead letter has the timestamp of its record: with default
-/// retention, the letter of a week-old record would be deleted within minutes. All else has the
-/// brokers' time: they refuse records of a machine whose clock is an hour ahead of theirs.
+/// Specification of a new topic.
 fn new_topic(name: &str, partitions: i32) -> NewTopic<'_> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-    if is_dlq_topic(name) {
-        return topic.set("retention.ms", "-1");
-    }
-    let topic = topic.set("message.timestamp.type", "LogAppendTime");
-    if is_table_topic(name) {
-        // Readers that pause for less than a week miss no tombstone, and what was erased leaves the
-        // disk within two.
-        let topic = topic.set("cleanup.policy", "compact").set("delete.retention.ms", WEEK_MS);
-        topic.set("max.compaction.lag.ms", WEEK_MS)
-    } else {
-        topic
-    }
+    let settings = topic_settings::initial(name).iter();
+    settings.fold(topic, |topic, (name, value)| topic.set(name, value))
 }
 
 /// Offset of the first record at or past a time, by partition; the end offset if every record is

@@ -261,11 +261,13 @@ impl Daemon<'_> {
         let request = self.request;
         let topics = Arc::new(Topics::new(&request.brokers)?);
         let layout = preflight::inspect(&topics, &request.topic).await?;
-        preflight::outputs(&topics, outputs, layout.partitions, request.create_topics).await?;
+        let create = request.create_topics;
+        let mut existing = preflight::outputs(&topics, outputs, layout.partitions, create).await?;
         if let Some(partitions) = request.table_partitions {
             let name = table_topic(&request.topic);
-            preflight::table(&topics, &name, partitions, request.create_topics).await?;
+            existing.extend(preflight::table(&topics, &name, partitions, create).await?);
         }
+        preflight::output_settings(&topics, &existing, &request.topic, &self.on_event).await?;
         let epoch_request = preflight::EpochRequest {
             location: &request.store,
             topic: &request.topic,

@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use crate::cli::{Folder, minutes};
 use crate::keyspace::{ClusteringOrder, Keyspace};
+use crate::servers::run_kafka_tool;
 use crate::topic::file::until_read;
+use crate::topic::keyspace::{log, until_committed};
 use crate::topic::{Topic, drain, start};
 
 /// The findings of one check, as (state, detail).
@@ -66,6 +68,52 @@ fn a_log_that_cannot_be_read_on_fails() {
     let none = folder.run("doctor --json --store sqlite:t.db --brokers 127.0.0.1:1").ends(1);
     assert_eq!(states(&none.json(), "brokers"), ["fail"]);
     topic.remove();
+}
+
+/// Runs the commands that a message names.
+fn run_topic_commands(message: &str) {
+    let commands = message.split("kafka-topics.sh ").skip(1);
+    for command in commands.map(|rest| rest.split(';').next().unwrap()) {
+        let words: Vec<_> = command.split_whitespace().collect();
+        run_kafka_tool("org.apache.kafka.tools.TopicCommand", &words);
+    }
+}
+
+#[test]
+fn dead_letters_that_expire_fail() {
+    let (Some(topic), Some(keyspace)) = (Topic::new(4), Keyspace::new(ClusteringOrder::Desc))
+    else {
+        return;
+    };
+    let (folder, group) = (Folder::new(), &topic.name);
+    topic.send_lines(minutes("truck-1", &[0, 1]).as_bytes(), "no-device");
+    let words = format!("run {} --store {} --from earliest", log(&topic), keyspace.url);
+    // What it prints creates the same as --create-topics.
+    run_topic_commands(&folder.run(&words).ends(78).stderr);
+    let running = start(&folder, &words);
+    until_committed(&topic, group);
+    let ran = drain(running, &words).ends(0);
+    assert!(!ran.stderr.contains("warning: "), "{ran}");
+    let (url, brokers) = (&keyspace.url, &topic.brokers);
+    let doctor = format!("doctor --json --store {url} --brokers {brokers} --group {group}");
+    let well = folder.run(&doctor).ends(0).json();
+    assert_eq!(states(&well, "outputs"), ["ok", "ok"]);
+
+    // As brokers create a topic without settings.
+    let name = format!("{group}.dlq");
+    let letters = Topic::on(topic.brokers.clone(), name.clone(), 4, &[]);
+    letters.set("retention.ms", "604800000");
+    let ill = folder.run(&doctor).ends(1).json();
+    assert_eq!(states(&ill, "outputs"), ["ok", "fail"]);
+    let correction = format!("--entity-name {name} --add-config retention.ms=-1");
+    assert!(ill.to_string().contains(&correction), "{ill}");
+    let mut warned = start(&folder, &words);
+    let mut said = String::new();
+    warned.until_says(&format!("warning: topic `{name}` has retention.ms=604800000"), &mut said);
+    assert!(said.contains(&correction), "{said}");
+    drain(warned, &words).ends(0);
+    letters.set("cleanup.policy", "compact");
+    folder.run(&words).ends(78).says(&[&name, "--add-config cleanup.policy=delete"]);
 }
 
 #[test]

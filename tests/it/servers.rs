@@ -14,7 +14,6 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use crate::containers::{self, Engine, HeldContainer};
-#[cfg(feature = "tls")]
 pub use process::run_kafka_tool;
 pub use process::{
     Server, free_port, send_by_java, send_by_kcat, start_cassandra, start_kafka, start_kafka_beside,

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use super::CheckResult;
 use crate::kafka::topic::{OffsetRange, Topics};
-use crate::kafka::topic_names::{dlq_topic, feed_topic};
+use crate::kafka::topic_names::{dlq_topic, feed_topic, is_table_topic, table_topic};
+use crate::kafka::topic_settings::{Harm, SHORT_RETENTION_MS, wrong_settings};
 use crate::model::epoch::Epoch;
 use crate::ops::topic_log::{LogAccess, OpenLog, committed_offsets};
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
 use crate::store::{AnyStore, KeyStore};
-
-/// Retention below this gets a warning, ms: one day.
-const SHORT_RETENTION_MS: i64 = 86_400_000;
 
 /// Checks the log of a store.
 pub(super) async fn check(store: &AnyStore, newest: &Epoch, log: OpenLog<'_>) -> Vec<CheckResult> {
@@ -36,7 +34,7 @@ async fn try_check(
     results.push(CheckResult::ok("partitioner", newest.partitioner.name()));
     if store.embedded().is_none() {
         // An embedded store keeps change events and dead letters itself.
-        results.extend(outputs(&topics, newest)?);
+        results.extend(outputs(&topics, newest).await?);
     }
     results.push(retention(&topics, newest).await?);
     results.push(timestamps(&topics, newest).await?);
@@ -110,17 +108,41 @@ async fn control_keys(store: &AnyStore, log: &LogAccess) -> anyhow::Result<Check
 }
 
 /// The topics that `run` writes to.
-fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<CheckResult>> {
+async fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<CheckResult>> {
     let mut results = Vec::new();
-    for name in [feed_topic(&newest.topic), dlq_topic(&newest.topic)] {
-        results.push(match topics.partitions(&name)? {
-            Some(count) => CheckResult::ok("outputs", format!("`{name}` has {count} partitions")),
-            None => CheckResult::warn(
-                "outputs",
-                format!("there is no topic `{name}`"),
-                "tstar run --create-topics creates it",
-            ),
-        });
+    let input_bytes = topics.max_bytes(&newest.topic).await?;
+    let input = &newest.topic;
+    for name in [feed_topic(input), dlq_topic(input), table_topic(input)] {
+        let Some(count) = topics.partitions(&name)? else {
+            // A table topic need not exist.
+            if !is_table_topic(&name) {
+                results.push(CheckResult::warn(
+                    "outputs",
+                    format!("there is no topic `{name}`"),
+                    "tstar run --create-topics creates it",
+                ));
+            }
+            continue;
+        };
+        let settings = topics.settings(&name).await?;
+        if settings.is_empty() {
+            let detail = format!("the settings of `{name}` are not checked");
+            results.push(CheckResult::warn("outputs", detail, topics.no_settings(&name)));
+            continue;
+        }
+        let wrong = wrong_settings(&name, &settings, input_bytes);
+        if wrong.is_empty() {
+            let detail = format!("`{name}` has {count} partitions");
+            results.push(CheckResult::ok("outputs", detail));
+        }
+        results.extend(wrong.into_iter().map(|wrong| {
+            let detail = format!("`{name}` {}", wrong.problem());
+            let fix = wrong.correction(topics.addresses(), &name);
+            match wrong.harm {
+                Harm::Unusable | Harm::Loss => CheckResult::fail("outputs", detail, fix),
+                Harm::Risk => CheckResult::warn("outputs", detail, fix),
+            }
+        }));
     }
     Ok(results)
 }
@@ -139,7 +161,10 @@ async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResul
         Some(ms) => {
             CheckResult::ok("retention", format!("records are kept for {} h", ms / 3_600_000))
         }
-        None => CheckResult::warn("retention", "unknown: the brokers do not say", fix),
+        None => {
+            let fix = topics.no_settings(&newest.topic);
+            CheckResult::warn("retention", "unknown: the brokers do not say", fix)
+        }
     })
 }
 

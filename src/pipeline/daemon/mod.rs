@@ -78,6 +78,8 @@ pub enum DaemonError {
 pub enum DaemonEvent {
     /// A server does not answer; the request is retried.
     Waiting(String),
+    /// Something works, with a risk, and what helps.
+    Warning(String),
     /// A partition was assigned, revoked, lost or stopped, or the client reported a warning.
     Consumer(ConsumerEvent),
 }
@@ -86,6 +88,7 @@ impl std::fmt::Display for DaemonEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Waiting(what) => write!(f, "waiting: {what}"),
+            Self::Warning(what) => write!(f, "warning: {what}"),
             Self::Consumer(event) => match event {
                 ConsumerEvent::Assigned { partition, from } => {
                     write!(f, "partition {partition}: reading from offset {from}")

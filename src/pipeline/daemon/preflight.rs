@@ -10,6 +10,7 @@ use crate::kafka::KafkaError;
 use crate::kafka::consumer::{ConsumerEvent, ResumePoint, check_topic_id, resume_point};
 use crate::kafka::partitioning;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
+use crate::kafka::topic_settings::{Harm, wrong_settings};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
@@ -63,7 +64,7 @@ async fn query_brokers<T: Send + 'static>(
     result.unwrap_or(Err(KafkaError::Broken))
 }
 
-/// Checks that the output topics exist, or creates them.
+/// Checks that the output topics exist, or creates them. Returns those that existed.
 ///
 /// # Errors
 /// A topic does not exist and `create` is not set, or the brokers refuse to create it.
@@ -72,25 +73,63 @@ pub async fn outputs(
     names: &[String],
     partitions: i32,
     create: bool,
-) -> Result<(), DaemonError> {
-    let mut missing = Vec::new();
+) -> Result<Vec<String>, DaemonError> {
+    let (mut existing, mut missing) = (Vec::new(), Vec::new());
     for name in names {
-        if query_brokers(topics, name, |topics, name| topics.partitions(name)).await?.is_none() {
-            missing.push(name.clone());
-        }
+        let found = query_brokers(topics, name, |topics, name| topics.partitions(name)).await?;
+        let same = if found.is_some() { &mut existing } else { &mut missing };
+        same.push(name.clone());
     }
     if missing.is_empty() {
-        return Ok(());
+        return Ok(existing);
     }
     if !create {
         let brokers = topics.addresses().to_owned();
         return Err(KafkaError::NoOutputs { brokers, topics: missing, partitions }.into());
     }
-    Ok(topics.create(&missing, partitions).await?)
+    topics.create(&missing, partitions).await?;
+    Ok(existing)
 }
 
-/// Checks that the table topic exists, is compacted and has this number of partitions, or creates
-/// it.
+/// Checks the settings of the output topics of an input topic. `notify` gets those that lose
+/// records, or may, and what the brokers do not report.
+///
+/// # Errors
+/// A topic cannot be what it is for, or no broker answers.
+pub async fn output_settings(
+    topics: &Topics,
+    names: &[String],
+    input: &str,
+    notify: &OnEvent,
+) -> Result<(), DaemonError> {
+    let input_bytes = topics.max_bytes(input).await?;
+    if input_bytes.is_none() {
+        notify(DaemonEvent::Warning(topics.no_settings(input)));
+    }
+    for topic in names {
+        let settings = topics.settings(topic).await?;
+        if settings.is_empty() {
+            notify(DaemonEvent::Warning(topics.no_settings(topic)));
+        }
+        for wrong in wrong_settings(topic, &settings, input_bytes) {
+            let correction = wrong.correction(topics.addresses(), topic);
+            let problem = format!("{}; correct it: {correction}", wrong.problem());
+            match wrong.harm {
+                Harm::Unusable => {
+                    let topic = topic.clone();
+                    return Err(KafkaError::TopicMismatch { topic, problem }.into());
+                }
+                Harm::Loss | Harm::Risk => {
+                    notify(DaemonEvent::Warning(format!("topic `{topic}` {problem}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the table topic exists and has this number of partitions, or creates it. Returns its
+/// name if it existed.
 ///
 /// # Errors
 /// It does not exist and `create` is not set, or it is not suitable.
@@ -99,8 +138,8 @@ pub async fn table(
     name: &str,
     partitions: i32,
     create: bool,
-) -> Result<(), DaemonError> {
-    outputs(topics, &[name.to_owned()], partitions, create).await?;
+) -> Result<Vec<String>, DaemonError> {
+    let existing = outputs(topics, &[name.to_owned()], partitions, create).await?;
     // A broker may know a topic that another one has just created only some time later.
     let deadline = Instant::now() + CREATION_TIMEOUT;
     let found = loop {
@@ -115,7 +154,7 @@ pub async fn table(
         let (topic, expected) = (name.to_owned(), partitions);
         return Err(KafkaError::TablePartitions { topic, found, expected }.into());
     }
-    Ok(topics.check_compaction(name).await?)
+    Ok(existing)
 }
 
 /// What the newest epoch of a store must match.

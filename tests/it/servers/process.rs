@@ -255,7 +255,6 @@ fn java() -> Result<Command, String> {
 ///
 /// # Panics
 /// It fails.
-#[cfg(feature = "tls")]
 #[track_caller]
 pub fn run_kafka_tool(class: &str, words: &[&str]) {
     run(java().unwrap().arg(class).args(words));

@@ -63,6 +63,9 @@ pub fn check_denials(cluster: &Cluster) {
         "Describe on topic `secret`, and do not say whether it exists,",
         "Describe --topic secret",
     );
+    assert_eq!(block_on(topics.settings("samples")).unwrap(), BTreeMap::new());
+    let grant = topics.no_settings("samples");
+    assert!(grant.ends_with("User:tracker --operation DescribeConfigs --topic samples"), "{grant}");
     let error = block_on(topics.create(&["samples.x".to_owned()], 1)).unwrap_err();
     check(&error, "Create on topic `samples.x`", "Create --topic samples.x");
 
