@@ -122,6 +122,7 @@ fn log_event(event: &DaemonEvent) {
             | ConsumerEvent::Expired { partition, .. }
             | ConsumerEvent::Behind { partition, .. },
         ) => tracing::warn!(partition, "{event}"),
+        DaemonEvent::Notice(_) => tracing::info!("{event}"),
         _ => tracing::warn!("{event}"),
     }
 }

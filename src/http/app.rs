@@ -120,7 +120,7 @@ impl Readiness {
             DaemonEvent::Consumer(ConsumerEvent::Denied(reason)) => {
                 self.condition().reading = Reading::NotYet(reason.clone());
             }
-            DaemonEvent::Consumer(_) | DaemonEvent::Warning(_) => (),
+            DaemonEvent::Consumer(_) | DaemonEvent::Notice(_) | DaemonEvent::Warning(_) => (),
         }
     }
 

@@ -6,7 +6,7 @@ use super::KafkaError;
 use super::client::Brokers;
 use super::scan::Scan;
 use super::topic::OffsetRange;
-use crate::model::partitioner::{Finder, Partitioner};
+use crate::model::partitioner::Finder;
 
 /// Maximum number of records read, over all partitions.
 const MAX_RECORDS: usize = 4_000;
@@ -14,16 +14,15 @@ const MAX_RECORDS: usize = 4_000;
 /// Maximum size of the records read, bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Infers the partitioner that agrees with the oldest records of a topic, whose partitions have
-/// these offset ranges. Blocks.
+/// Looks at the oldest records of a topic, whose partitions have these offset ranges. Blocks.
 ///
 /// # Errors
-/// No broker responds.
-pub fn found(
+/// The topic may not be read, or no broker responds.
+pub fn observe(
     brokers: &Brokers,
     topic: &str,
     extents: &[OffsetRange],
-) -> Result<Partitioner, KafkaError> {
+) -> Result<Finder, KafkaError> {
     let count = i32::try_from(extents.len()).unwrap_or(i32::MAX);
     let per_partition = i64::try_from(MAX_RECORDS / extents.len().max(1)).unwrap_or(1).max(1);
     let head = |extent: &OffsetRange| OffsetRange {
@@ -37,11 +36,11 @@ pub fn found(
         let Some(message) = scan.next_message()? else { break };
         let key = message.key().unwrap_or_default();
         // A producer may send a record without a key to any partition.
-        if !key.is_empty() && !finder.see(key, message.partition()) {
-            break;
+        if !key.is_empty() {
+            finder.see(key, message.partition());
         }
         records += 1;
         bytes += key.len() + message.payload().map_or(0, <[u8]>::len);
     }
-    Ok(finder.found())
+    Ok(finder)
 }

@@ -148,6 +148,12 @@ impl Division {
         self.partitioner.partition(device_id.as_bytes(), self.partitions)
     }
 
+    /// The partitioner, if the partition follows from the device id.
+    #[must_use]
+    pub fn partitioner(&self) -> Partitioner {
+        self.partitioner
+    }
+
     /// Whether a version belongs to this epoch.
     #[must_use]
     pub fn holds(&self, version: Version) -> bool {

@@ -86,13 +86,66 @@ fn murmur2(key: &[u8]) -> u32 {
 /// Minimum evidence that keys did not match a partitioner by chance, in bits.
 const SURE_BITS: f64 = 30.0;
 
+/// From this number of devices on, some may deviate.
+const MIN_DEVICES: usize = 200;
+
+/// Then one of this number may: 1 %.
+const MAX_DEVIATING: usize = 100;
+
 /// Infers the partitioner that the producers of a topic use from the records of the topic.
 #[derive(Debug, Default)]
 pub struct Finder {
     partitions: i32,
-    keys: std::collections::HashSet<Box<[u8]>, foldhash::fast::RandomState>,
-    /// Which of [`Partitioner::COMPUTED`] contradict at least one record.
-    wrong: [bool; 2],
+    devices: std::collections::HashMap<Box<[u8]>, KeyRecords, foldhash::fast::RandomState>,
+}
+
+/// The records of a device.
+#[derive(Debug, Default)]
+struct KeyRecords {
+    records: u32,
+    /// In the partition that each of [`Partitioner::COMPUTED`] computes.
+    matching: [u32; 2],
+}
+
+/// How many devices a partitioner places where most of their records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The partitioner.
+    pub partitioner: Partitioner,
+    /// Devices of which most records are where it places them.
+    pub following: usize,
+    /// All devices.
+    pub devices: usize,
+}
+
+impl Share {
+    /// Whether nearly all devices follow the partitioner: all, or 99 % of many.
+    fn is_nearly_all(&self) -> bool {
+        let may_deviate = if self.devices < MIN_DEVICES { 0 } else { self.devices / MAX_DEVIATING };
+        self.devices - self.following <= may_deviate
+    }
+
+    /// Whether at least 99 % of the devices follow the partitioner, however few there are.
+    #[must_use]
+    pub fn is_high(&self) -> bool {
+        (self.devices - self.following) * MAX_DEVIATING <= self.devices
+    }
+}
+
+/// A sentence without its full stop, after the name of the partitioner that is used.
+impl std::fmt::Display for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { partitioner, following, devices } = *self;
+        // Rounded down: all are 100 %, and no others.
+        let hundredths = following * 10_000 / devices.max(1);
+        write!(
+            f,
+            "of {devices} devices in the oldest records, {following} follow {} ({}.{:02} %)",
+            partitioner.name(),
+            hundredths / 100,
+            hundredths % 100
+        )
+    }
 }
 
 impl Finder {
@@ -102,25 +155,41 @@ impl Finder {
         Self { partitions, ..Self::default() }
     }
 
-    /// Records the key and partition of a record. Returns false once no partitioner is left.
-    pub fn see(&mut self, key: &[u8], partition: i32) -> bool {
-        for (wrong, computed) in self.wrong.iter_mut().zip(Partitioner::COMPUTED) {
-            *wrong |= computed.partition(key, self.partitions) != Some(partition);
+    /// Records the key and partition of a record.
+    pub fn see(&mut self, key: &[u8], partition: i32) {
+        if !self.devices.contains_key(key) {
+            self.devices.insert(key.into(), KeyRecords::default());
         }
-        if !self.keys.contains(key) {
-            self.keys.insert(key.into());
+        let Some(seen) = self.devices.get_mut(key) else { return };
+        seen.records += 1;
+        for (matching, computed) in seen.matching.iter_mut().zip(Partitioner::COMPUTED) {
+            *matching += u32::from(computed.partition(key, self.partitions) == Some(partition));
         }
-        self.wrong != [true; 2]
     }
 
-    /// The partitioner that matches every record, if the records are enough evidence.
+    /// How many devices follow each of [`Partitioner::COMPUTED`].
+    #[must_use]
+    pub fn shares(&self) -> [Share; 2] {
+        [0, 1].map(|nth| {
+            let follows = |seen: &&KeyRecords| seen.matching[nth] * 2 > seen.records;
+            Share {
+                partitioner: Partitioner::COMPUTED[nth],
+                following: self.devices.values().filter(follows).count(),
+                devices: self.devices.len(),
+            }
+        })
+    }
+
+    /// The partitioner that nearly all devices follow, if it is the only one and they are enough
+    /// evidence.
     #[must_use]
     pub fn found(&self) -> Partitioner {
         #[expect(clippy::cast_precision_loss, reason = "some thousand keys")]
-        let bits = self.keys.len() as f64 * f64::from(self.partitions.max(1)).log2();
-        match self.wrong {
-            [false, true] if bits >= SURE_BITS => Partitioner::Murmur2,
-            [true, false] if bits >= SURE_BITS => Partitioner::Crc32,
+        let bits =
+            |share: &Share| share.following as f64 * f64::from(self.partitions.max(1)).log2();
+        let is_sure = |share: &&Share| share.is_nearly_all() && bits(share) >= SURE_BITS;
+        match self.shares().iter().filter(is_sure).collect::<Vec<_>>()[..] {
+            [only] => only.partitioner,
             _ => Partitioner::None,
         }
     }
@@ -161,9 +230,6 @@ mod tests {
         let mut finder = Finder::new(partitions);
         for nth in 0..keys {
             let key = format!("truck-{nth}").into_bytes();
-            if !finder.see(&key, partition_of(&key, nth)) {
-                break;
-            }
             finder.see(&key, partition_of(&key, nth));
         }
         finder.found()
@@ -185,5 +251,45 @@ mod tests {
         }
         assert_eq!(found(1, 400, |_, _| 0), Partitioner::None, "both match");
         assert_eq!(found(4, 400, |_, nth| nth as i32 % 4), Partitioner::None);
+    }
+
+    #[test]
+    fn few_strays_among_many_devices_do_not_hide_the_partitioner() {
+        let used = Partitioner::Murmur2;
+        let with_strays = |keys: usize, strays: usize| {
+            found(4, keys, move |key, nth| {
+                let home = used.partition(key, 4).unwrap();
+                if nth < strays { (home + 1) % 4 } else { home }
+            })
+        };
+        assert_eq!(with_strays(6000, 1), used);
+        assert_eq!(with_strays(6000, 60), used);
+        assert_eq!(with_strays(6000, 61), Partitioner::None);
+        assert_eq!(with_strays(200, 2), used);
+        assert_eq!(with_strays(199, 1), Partitioner::None, "of few, all follow it");
+    }
+
+    #[test]
+    fn a_device_follows_what_most_of_its_records_do() {
+        let used = Partitioner::Crc32;
+        let mut finder = Finder::new(4);
+        for nth in 0..20 {
+            let key = format!("truck-{nth}").into_bytes();
+            let home = used.partition(&key, 4).unwrap();
+            // Its first record is a stray.
+            finder.see(&key, (home + 1) % 4);
+            assert_eq!(finder.found(), Partitioner::None);
+            (0..2).for_each(|_| finder.see(&key, home));
+        }
+        assert_eq!(finder.found(), used);
+        let share = finder.shares()[1];
+        assert_eq!(
+            share.to_string(),
+            "of 20 devices in the oldest records, 20 follow crc32 (100.00 %)"
+        );
+        let nearly = Share { following: 5999, devices: 6000, ..share };
+        assert!(nearly.to_string().ends_with("5999 follow crc32 (99.98 %)"), "{nearly}");
+        assert!(nearly.is_high() && !Share { following: 98, devices: 100, ..share }.is_high());
+        assert!(Share { following: 0, devices: 0, ..share }.is_high(), "nothing was read");
     }
 }

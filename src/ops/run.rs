@@ -276,7 +276,8 @@ impl Daemon<'_> {
             from: request.from,
             now_us: request.now_ms.saturating_mul(1000),
         };
-        let epochs = preflight::epochs(store, &topics, &layout, &epoch_request).await?;
+        let notify = &self.on_event;
+        let epochs = preflight::epochs(store, &topics, &layout, &epoch_request, notify).await?;
         preflight::control_keys(store, &request.keys, &request.store).await?;
         Ok(CheckedLog { topics, layout, epochs })
     }

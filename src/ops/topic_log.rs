@@ -20,10 +20,10 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{Offset, Version};
-use crate::pipeline::daemon::preflight;
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
+use crate::pipeline::daemon::{OnEvent, preflight};
 use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
 use crate::store::{AnyStore, EpochStore, KeyStore, PositionStore, StoreError};
 
@@ -302,7 +302,9 @@ pub async fn topic_of(
         from: None,
         now_us: request.now_ms.saturating_mul(1000),
     };
-    let epochs = preflight::epochs(store, topics, &layout, &epoch_request).await?;
+    // It has an epoch, so that none is made.
+    let notify: OnEvent = Arc::new(drop);
+    let epochs = preflight::epochs(store, topics, &layout, &epoch_request, &notify).await?;
     Ok((topic, layout.extents, epochs))
 }
 

@@ -31,7 +31,7 @@ async fn try_check(
     let answers = format!("`{}` answer", log.brokers.addresses());
     let mut results = vec![CheckResult::ok("brokers", answers)];
     results.push(check_epoch(newest, &layout));
-    results.push(CheckResult::ok("partitioner", newest.partitioner.name()));
+    results.push(partitioner(&topics, newest, &layout).await?);
     if store.embedded().is_none() {
         // An embedded store keeps change events and dead letters itself.
         results.extend(outputs(&topics, newest).await?);
@@ -104,6 +104,36 @@ async fn control_keys(store: &AnyStore, log: &LogAccess) -> anyhow::Result<Check
     Ok(match log.keys.agree_with(&named, &log.store) {
         Ok(()) => CheckResult::ok("control keys", detail),
         Err(problem) => CheckResult::warn("control keys", detail, problem),
+    })
+}
+
+/// Whether the producers still partition as the epoch says.
+async fn partitioner(
+    topics: &Arc<Topics>,
+    newest: &Epoch,
+    layout: &TopicLayout,
+) -> anyhow::Result<CheckResult> {
+    let used = newest.partitioner;
+    if newest.rules.key != "device_id" {
+        return Ok(CheckResult::ok("partitioner", preflight::partitioner_text(used, None)));
+    }
+    let start = |partition| newest.start_offsets.get(&partition).copied().unwrap_or(0);
+    let of_epoch = |(partition, extent): (i32, &OffsetRange)| {
+        let first = extent.first.max(start(partition)).min(extent.next);
+        OffsetRange { first, ..*extent }
+    };
+    let extents = (0..).zip(&layout.extents).map(of_epoch).collect();
+    let shares = preflight::observe_keys(topics, &newest.topic, extents).await?.shares();
+    let detail = preflight::partitioner_text(used, Some(shares));
+    let is_followed = shares.iter().all(|share| share.partitioner != used || share.is_high());
+    Ok(match is_followed {
+        true => CheckResult::ok("partitioner", detail),
+        false => CheckResult::warn(
+            "partitioner",
+            detail,
+            "make all producers use this partitioner; tstar dlq replay sends what lies elsewhere \
+             to its partition",
+        ),
     })
 }
 

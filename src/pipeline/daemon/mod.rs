@@ -78,6 +78,8 @@ pub enum DaemonError {
 pub enum DaemonEvent {
     /// A server does not answer; the request is retried.
     Waiting(String),
+    /// What was found at the start.
+    Notice(String),
     /// Something works, with a risk, and what helps.
     Warning(String),
     /// A partition was assigned, revoked, lost or stopped, or the client reported a warning.
@@ -88,6 +90,7 @@ impl std::fmt::Display for DaemonEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Waiting(what) => write!(f, "waiting: {what}"),
+            Self::Notice(what) => f.write_str(what),
             Self::Warning(what) => write!(f, "warning: {what}"),
             Self::Consumer(event) => match event {
                 ConsumerEvent::Assigned { partition, from } => {

@@ -13,7 +13,7 @@ use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
 use crate::kafka::topic_settings::{Harm, wrong_settings};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
-use crate::model::partitioner::Partitioner;
+use crate::model::partitioner::{Finder, Partitioner, Share};
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
@@ -174,7 +174,7 @@ pub struct EpochRequest<'a> {
 }
 
 /// Reads the epochs of the log and checks that the newest one matches the request. The first run
-/// creates the first epoch.
+/// creates the first epoch. `notify` gets how its partitioner was found.
 ///
 /// # Errors
 /// The store belongs to another topic, or the topic or the rules do not match the newest epoch.
@@ -183,8 +183,9 @@ pub async fn epochs(
     topics: &Arc<Topics>,
     layout: &TopicLayout,
     request: &EpochRequest<'_>,
+    notify: &OnEvent,
 ) -> Result<Vec<Epoch>, DaemonError> {
-    let mut epochs = store.epochs().await?;
+    let (mut epochs, mut shares) = (store.epochs().await?, None);
     if epochs.is_empty() {
         let Some(from) = request.from else {
             return Err(DaemonError::Precondition(format!(
@@ -193,13 +194,14 @@ pub async fn epochs(
                 request.location, request.topic
             )));
         };
-        let first = first_epoch(topics, layout, request, from).await?;
+        let (first, found) = first_epoch(topics, layout, request, from).await?;
         // If another instance inserted an epoch first, that one applies.
-        store.add_epoch(&first).await?;
+        shares = if store.add_epoch(&first).await? { found } else { None };
         epochs = store.epochs().await?;
     }
     let newest = epochs.last().expect("an epoch was added").clone();
     check_layout(&newest, layout, request)?;
+    notify(DaemonEvent::Notice(partitioner_text(newest.division().partitioner(), shares)));
     Ok(epochs)
 }
 
@@ -242,7 +244,7 @@ async fn first_epoch(
     layout: &TopicLayout,
     request: &EpochRequest<'_>,
     from: StartFrom,
-) -> Result<Epoch, DaemonError> {
+) -> Result<(Epoch, Option<[Share; 2]>), DaemonError> {
     let rules = request.rules.over(&Rules::default());
     check_rules(&rules)?;
     let extents = layout.extents.clone();
@@ -250,17 +252,15 @@ async fn first_epoch(
         topics.offsets_from(topic, from, &extents)
     });
     let extents = layout.extents.clone();
-    let partitioner = match request.partitioner {
-        Some(partitioner) => partitioner,
-        None if rules.key != "device_id" => Partitioner::None,
+    let (partitioner, shares) = match request.partitioner {
+        Some(partitioner) => (partitioner, None),
+        None if rules.key != "device_id" => (Partitioner::None, None),
         None => {
-            let find = move |topics: &Topics, topic: &str| {
-                partitioning::found(topics.brokers(), topic, &extents)
-            };
-            query_brokers(topics, request.topic, find).await?
+            let finder = observe_keys(topics, request.topic, extents).await?;
+            (finder.found(), Some(finder.shares()))
         }
     };
-    Ok(Epoch {
+    let epoch = Epoch {
         epoch: 1,
         topic: request.topic.to_owned(),
         partitions: layout.partitions,
@@ -270,7 +270,37 @@ async fn first_epoch(
         partitioner,
         topic_id: layout.id.clone(),
         keeps_positions: true,
-    })
+    };
+    Ok((epoch, shares))
+}
+
+/// Looks at the keys of the oldest records within these offset ranges.
+///
+/// # Errors
+/// The topic may not be read, or no broker answers.
+pub async fn observe_keys(
+    topics: &Arc<Topics>,
+    topic: &str,
+    extents: Vec<OffsetRange>,
+) -> Result<Finder, KafkaError> {
+    let observe = move |topics: &Topics, topic: &str| {
+        partitioning::observe(topics.brokers(), topic, &extents)
+    };
+    query_brokers(topics, topic, observe).await
+}
+
+/// The partitioner of an epoch, and what the oldest records show of it, if they were looked at.
+#[must_use]
+pub fn partitioner_text(used: Partitioner, shares: Option<[Share; 2]>) -> String {
+    let how = match used {
+        Partitioner::None => "the first record of a device claims its partition",
+        _ => "a device has the partition of its id, and its records elsewhere are dead letters",
+    };
+    // Of the one that is used or, without one, of the closest.
+    let rank = |share: &Share| (share.partitioner == used, share.following);
+    let shown = shares.into_iter().flatten().max_by_key(rank).filter(|share| share.devices > 0);
+    let share = shown.map_or_else(String::new, |share| format!("; {share}"));
+    format!("partitioner {}: {how}{share}", used.name())
 }
 
 /// Start offset of each partition when no consumer group stores the committed offsets.

@@ -6,7 +6,8 @@ use super::{PARTITIONS, sample, send_to};
 use crate::cli::Folder;
 use crate::replay::Site;
 use crate::servers::send_by_java;
-use crate::topic::Topic;
+use crate::topic::file::until_read;
+use crate::topic::{Topic, drain, start};
 
 /// The client in Java; others are librdkafka with the partitioner of that name.
 const JAVA: &str = "java";
@@ -79,6 +80,30 @@ fn the_first_start_finds_the_partitioner_where_all_records_agree() {
             assert_eq!(newest[1]["partitioner"], other);
         }
     }
+}
+
+#[test]
+fn a_stray_record_does_not_hide_the_partitioner_and_is_a_dead_letter() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let site = Site { topic, folder: Folder::new() };
+    // The first record of a device, in another partition than those that follow.
+    let stray = &names(1)[0];
+    let home = Partitioner::Murmur2.partition(stray.as_bytes(), PARTITIONS).unwrap();
+    let elsewhere = Some((home + 1) % PARTITIONS);
+    send_to(&site.topic, "murmur2_random", [(elsewhere, &**stray, sample(stray, 1))]);
+    send_keys(&site.topic, "murmur2_random", 250);
+    let words = format!("run {} --store sqlite:t.db --from earliest", site.topic.flags());
+    let running = start(&site.folder, &words);
+    until_read(&site.folder, "t.db", &site.topic);
+    let ran = drain(running, &words).ends(0);
+    // One record here and one there: the device follows none.
+    let share = "of 250 devices in the oldest records, 249 follow murmur2 (99.60 %)";
+    let ran = ran.says(&["partitioner murmur2: ", share]);
+    let summary = ran.json();
+    assert_eq!(summary["dead_letters"], serde_json::json!({ "other_partition": 1 }), "{summary}");
+    assert_eq!(summary["applied"], 250);
+    let doctor = format!("doctor --json --store sqlite:t.db --brokers {}", site.topic.brokers);
+    assert!(site.folder.run(&doctor).ends(0).json().to_string().contains(share));
 }
 
 #[test]
