@@ -5,7 +5,8 @@ CREATE TABLE log (
   one       INTEGER PRIMARY KEY CHECK (one = 1),
   kind      TEXT    NOT NULL,  -- files or topic
   rules     TEXT    NOT NULL,  -- JSON
-  delivered INTEGER NOT NULL   -- number of records of files delivered: the offset of the next one
+  delivered INTEGER NOT NULL,  -- number of records of files delivered: the offset of the next one
+  consumer_group TEXT          -- of a topic: the group that reads it, once one does
 ) STRICT;
 
 -- Epochs of a topic: version = base + 2 * offset.

@@ -39,6 +39,9 @@ pub struct RunArgs {
     /// Start on the first run: earliest, latest or a time
     #[arg(long, value_name = "WHERE")]
     pub from: Option<String>,
+    /// Continue as another consumer group than the one that read the topic into the store
+    #[arg(long)]
+    pub group_change: bool,
     /// Create the topics of the change feed and the dead letters if they do not exist
     #[arg(long)]
     pub create_topics: bool,
@@ -170,6 +173,7 @@ fn request(
         brokers,
         topic: settings.topic.clone(),
         group: settings.group.clone(),
+        group_change: args.group_change,
         instance_id: settings.instance_id.clone(),
         from,
         registry: open::registry(settings, context)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::topic_log::{LogAccess, OpenLog, committed_offsets};
+use super::topic_log::{LogAccess, OpenLog, check_group, committed_offsets};
 use super::{BadData, NoResult, PreconditionFailed};
 use crate::kafka::client::Brokers;
 use crate::kafka::group::Group;
@@ -155,6 +155,7 @@ pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::R
     let store = AnyStore::open(url, access, request.options.clone()).await?;
     let group = Group::new(&log.brokers, &log.group)?;
     if store.embedded().is_none() {
+        check_group(&store, &log).await?;
         require_no_members(&group, &log.group)?;
     }
     let next = next_epoch(request, &newest, &layout, &store, &log).await?;

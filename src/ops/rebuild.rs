@@ -30,8 +30,8 @@ use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::positions;
 use crate::store::schemas::SchemaHistory;
 use crate::store::{
-    Access, AnyStore, EmbeddedStore, EpochStore, Forget, Guide, KeyStore, OpenOptions, SchemaStore,
-    StoreUrl, TripStore,
+    Access, AnyStore, EmbeddedStore, EpochStore, Forget, GroupStore, Guide, KeyStore, OpenOptions,
+    SchemaStore, StoreUrl, TripStore,
 };
 
 /// Maximum number of devices that are erased in one transaction.
@@ -301,6 +301,8 @@ impl RebuildJob<'_> {
             // The last record of a span may lie before its end.
             positions::raise(&store, &kept, &ends).await?;
             group.set(self.log.topic(), &ends)?;
+            let former = store.group().await?;
+            store.keep_group(former.as_deref(), name).await?;
         }
         Ok(report)
     }

@@ -18,6 +18,7 @@ use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
+use crate::pipeline::daemon::reader_group::{self, GroupRequest};
 use crate::pipeline::daemon::{
     self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, PartitionStores, Report,
     ScyllaStores, SqliteStores, preflight, topic_replay,
@@ -26,7 +27,8 @@ use crate::pipeline::processor::ProcessorConfig;
 use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
 use crate::registry::Registry;
 use crate::store::{
-    Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, KeyStore, OpenOptions, StoreUrl, ask_keys,
+    Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, GroupStore, KeyStore, OpenOptions,
+    PositionStore, StoreUrl, ask_keys,
 };
 use crate::views::table::{AVRO_SCHEMA, TableFormat};
 
@@ -47,6 +49,8 @@ pub struct RunRequest {
     pub topic: String,
     /// Consumer group; a store on servers keeps its positions there.
     pub group: String,
+    /// Continue as this group if the store was read by another one.
+    pub group_change: bool,
     /// Static member id, which avoids rebalances on restart.
     pub instance_id: Option<String>,
     /// Start on the first run.
@@ -239,7 +243,7 @@ impl Daemon<'_> {
     /// Preflight checks: topic, output topics, epoch, control keys. Waits for brokers.
     async fn check_log(
         &self,
-        store: &(impl EpochStore + KeyStore),
+        store: &(impl EpochStore + KeyStore + GroupStore + PositionStore),
         outputs: &[String],
     ) -> anyhow::Result<CheckedLog> {
         loop {
@@ -255,7 +259,7 @@ impl Daemon<'_> {
 
     async fn try_check_log(
         &self,
-        store: &(impl EpochStore + KeyStore),
+        store: &(impl EpochStore + KeyStore + GroupStore + PositionStore),
         outputs: &[String],
     ) -> Result<CheckedLog, DaemonError> {
         let request = self.request;
@@ -279,6 +283,15 @@ impl Daemon<'_> {
         let notify = &self.on_event;
         let epochs = preflight::epochs(store, &topics, &layout, &epoch_request, notify).await?;
         preflight::control_keys(store, &request.keys, &request.store).await?;
+        let group_request = GroupRequest {
+            location: &request.store,
+            group: &request.group,
+            may_change: request.group_change,
+            // A file has the positions itself.
+            brokers: request.url.path().is_none().then_some(&request.brokers),
+        };
+        let newest = epochs.last().expect("one was made");
+        reader_group::keep(store, newest, &group_request).await?;
         Ok(CheckedLog { topics, layout, epochs })
     }
 

@@ -25,7 +25,7 @@ use crate::pipeline::daemon::topic_replay::{
 };
 use crate::pipeline::daemon::{OnEvent, preflight};
 use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
-use crate::store::{AnyStore, EpochStore, KeyStore, PositionStore, StoreError};
+use crate::store::{AnyStore, EpochStore, GroupStore, KeyStore, PositionStore, StoreError};
 
 /// How to reach the log of a store.
 #[derive(Clone)]
@@ -308,10 +308,26 @@ pub async fn topic_of(
     Ok((topic, layout.extents, epochs))
 }
 
+/// Checks that the group whose offsets count is the one that reads the log of a store.
+///
+/// # Errors
+/// It is another one, or the store cannot be read.
+pub async fn check_group(store: &AnyStore, access: &LogAccess) -> anyhow::Result<()> {
+    match store.group().await? {
+        Some(kept) if kept != access.group => Err(PreconditionFailed(format!(
+            "store `{}` is read by consumer group `{kept}`, and the offsets of `{}` say nothing of \
+             it: pass --group {kept}",
+            access.store, access.group
+        ))
+        .into()),
+        _ => Ok(()),
+    }
+}
+
 /// The committed offset of each partition that has one.
 ///
 /// # Errors
-/// The store or the group cannot be read.
+/// The store or the group cannot be read, or another group reads the log.
 pub async fn committed_offsets(
     store: &AnyStore,
     access: &LogAccess,
@@ -322,6 +338,7 @@ pub async fn committed_offsets(
     if store.embedded().is_some() {
         return Ok(kept);
     }
+    check_group(store, access).await?;
     let group = Group::new(&access.brokers, &access.group)?;
     let mut offsets = group.committed(&newest.topic, newest.partitions)?;
     for (partition, offset) in &mut offsets {

@@ -14,8 +14,8 @@ use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
 use super::url::{Address, StoreUrl};
 use super::{
-    EpochStore, KeptPositions, KeyStore, PositionStore, StoreError, TagStore, TripEnd, TripEnds,
-    TripRow, TripStore,
+    EpochStore, GroupStore, KeptPositions, KeyStore, PositionStore, StoreError, TagStore, TripEnd,
+    TripEnds, TripRow, TripStore,
 };
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
@@ -315,6 +315,20 @@ impl PositionStore for AnyStore {
 
     async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>, StoreError> {
         either!(self, erased_since(first))
+    }
+}
+
+impl GroupStore for AnyStore {
+    async fn group(&self) -> Result<Option<String>, StoreError> {
+        either!(self, group())
+    }
+
+    async fn keep_group(
+        &self,
+        former: Option<&str>,
+        group: &str,
+    ) -> Result<Option<String>, StoreError> {
+        either!(self, keep_group(former, group))
     }
 }
 

@@ -47,7 +47,7 @@ pub use find::{LookupResult, find, find_at};
 pub use guided::{Guide, Guided};
 pub use keys::{AskKeys, KeyStore, ask_keys};
 pub use overlay::Overlay;
-pub use positions::{KeptPositions, PositionStore};
+pub use positions::{GroupStore, KeptPositions, PositionStore};
 pub use schemas::SchemaStore;
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
 pub use sqlite::{DeadLetterFilter, FileId, KeptDeadLetter};

@@ -45,6 +45,21 @@ pub trait PositionStore: Send + Sync {
     }
 }
 
+/// Keeps which consumer group reads the log. A second one would read every record as well,
+/// from offsets of its own.
+pub trait GroupStore: Send + Sync {
+    /// The group that reads the log; `None` if none did.
+    fn group(&self) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
+
+    /// Keeps a group in place of `former`, if that is the one that is kept. Returns the one that is
+    /// kept afterwards.
+    fn keep_group(
+        &self,
+        former: Option<&str>,
+        group: &str,
+    ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
+}
+
 impl KeptPositions {
     /// How far a partition was read; `None` if that is unknown.
     #[must_use]

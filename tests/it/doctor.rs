@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cli::{Folder, minutes};
+use crate::cli::{Folder, minutes, number};
 use crate::keyspace::{ClusteringOrder, Keyspace};
 use crate::servers::run_kafka_tool;
 use crate::topic::file::until_read;
@@ -80,7 +80,7 @@ fn run_topic_commands(message: &str) {
 }
 
 #[test]
-fn dead_letters_that_expire_fail() {
+fn dead_letters_that_expire_and_a_second_group_fail() {
     let (Some(topic), Some(keyspace)) = (Topic::new(4), Keyspace::new(ClusteringOrder::Desc))
     else {
         return;
@@ -94,16 +94,19 @@ fn dead_letters_that_expire_fail() {
     until_committed(&topic, group);
     let ran = drain(running, &words).ends(0);
     assert!(!ran.stderr.contains("warning: "), "{ran}");
-    let (url, brokers) = (&keyspace.url, &topic.brokers);
-    let doctor = format!("doctor --json --store {url} --brokers {brokers} --group {group}");
-    let well = folder.run(&doctor).ends(0).json();
+    let doctor = |group: &str| {
+        let url = &keyspace.url;
+        format!("doctor --json --store {url} --brokers {} --group {group}", topic.brokers)
+    };
+    let well = folder.run(&doctor(group)).ends(0).json();
     assert_eq!(states(&well, "outputs"), ["ok", "ok"]);
+    assert_eq!(findings_of(&well, "group"), [("ok", &*format!("`{group}` reads the topic"))]);
 
     // As brokers create a topic without settings.
     let name = format!("{group}.dlq");
     let letters = Topic::on(topic.brokers.clone(), name.clone(), 4, &[]);
     letters.set("retention.ms", "604800000");
-    let ill = folder.run(&doctor).ends(1).json();
+    let ill = folder.run(&doctor(group)).ends(1).json();
     assert_eq!(states(&ill, "outputs"), ["ok", "fail"]);
     let correction = format!("--entity-name {name} --add-config retention.ms=-1");
     assert!(ill.to_string().contains(&correction), "{ill}");
@@ -114,6 +117,21 @@ fn dead_letters_that_expire_fail() {
     drain(warned, &words).ends(0);
     letters.set("cleanup.policy", "compact");
     folder.run(&words).ends(78).says(&[&name, "--add-config cleanup.policy=delete"]);
+    letters.set("retention.ms", "-1");
+
+    // A second group would read everything again.
+    let other = format!("{group}-other");
+    let second = words.replace(&format!("--group {group}"), &format!("--group {other}"));
+    folder.run(&second).ends(78).says(&[&format!("pass --group {group}"), "--group-change"]);
+    let ill = folder.run(&doctor(&other)).ends(1).json();
+    assert_eq!(states(&ill, "group"), ["fail"]);
+    topic.send_lines(minutes("truck-1", &[2, 3, 4]).as_bytes(), "no-device");
+    let second = format!("{second} --group-change");
+    let running = start(&folder, &second);
+    until_committed(&topic, &other);
+    let summary = drain(running, &second).ends(0).json();
+    assert_eq!(number(&summary["delivered"]), 3, "it continues where the first one was");
+    folder.run(&words).ends(78).says(&[&format!("pass --group {other}")]);
 }
 
 #[test]

@@ -273,6 +273,9 @@ fn a_keyspace_is_told_from_its_log() {
     check_midnight(&folder.run(&format!("{command} --log {log}")).ends(0).json(), &topic);
     // A group without commits: the row is ahead, and shows how far.
     let other = format!("--brokers {} --group other-{}", topic.brokers, topic.name);
+    let refused = folder.run(&format!("{command} --log {other}")).ends(78);
+    refused.says(&[&format!("pass --group {}", topic.name)]);
+    keyspace.read_as(&format!("other-{}", topic.name));
     let ahead = folder.run(&format!("{command} --log {other}")).ends(0).json();
     assert_eq!(dids(&ahead), MIDNIGHT[..5]);
     folder.run(&format!("{command} a.ndjson")).ends(2);

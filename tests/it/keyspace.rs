@@ -109,6 +109,11 @@ impl Keyspace {
         ran.unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
 
+    /// Makes another consumer group the one that reads its log: it begins where the epoch does.
+    pub fn read_as(&self, group: &str) {
+        self.run(&format!("INSERT INTO consumer_group (log, name) VALUES ('log', '{group}')"));
+    }
+
     /// A store over it.
     pub fn store(&self) -> ScyllaStore {
         self.runtime.block_on(ScyllaStore::connect(&self.url, patient())).unwrap()

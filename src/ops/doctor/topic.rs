@@ -10,7 +10,7 @@ use crate::kafka::topic_settings::{Harm, SHORT_RETENTION_MS, wrong_settings};
 use crate::model::epoch::Epoch;
 use crate::ops::topic_log::{LogAccess, OpenLog, committed_offsets};
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
-use crate::store::{AnyStore, KeyStore};
+use crate::store::{AnyStore, GroupStore, KeyStore};
 
 /// Checks the log of a store.
 pub(super) async fn check(store: &AnyStore, newest: &Epoch, log: OpenLog<'_>) -> Vec<CheckResult> {
@@ -25,7 +25,7 @@ async fn try_check(
     newest: &Epoch,
     log: OpenLog<'_>,
 ) -> anyhow::Result<Vec<CheckResult>> {
-    let log = log()?;
+    let mut log = log()?;
     let topics = Arc::new(Topics::new(&log.brokers)?);
     let layout = preflight::inspect(&topics, &newest.topic).await?;
     let answers = format!("`{}` answer", log.brokers.addresses());
@@ -40,6 +40,10 @@ async fn try_check(
     results.push(timestamps(&topics, newest).await?);
     results.push(compression(&topics, newest).await?);
     results.push(control_keys(store, &log).await?);
+    let (result, group) = reader_group(store, &log).await?;
+    results.push(result);
+    // The positions are those of the group that reads.
+    log.group = group;
     let committed = committed_offsets(store, &log, newest).await?;
     results.extend(positions(newest, &layout, &committed));
     Ok(results)
@@ -57,6 +61,27 @@ fn check_epoch(newest: &Epoch, layout: &TopicLayout) -> CheckResult {
             "stop all instances at lag 0, then: tstar epoch new",
         ),
     }
+}
+
+/// Which group reads the log, and whether it is the one of the settings.
+async fn reader_group(store: &AnyStore, log: &LogAccess) -> anyhow::Result<(CheckResult, String)> {
+    let result = |detail| CheckResult::ok("group", detail);
+    let named = &log.group;
+    Ok(match store.group().await? {
+        None => (result("none has read the topic yet".to_owned()), named.clone()),
+        Some(kept) if kept == *named => (result(format!("`{kept}` reads the topic")), kept),
+        Some(kept) => {
+            let detail = format!("`{kept}` reads the topic, and the settings name `{named}`");
+            let fix =
+                format!("pass --group {kept}; tstar run --group-change continues as another group");
+            let result = match store.embedded() {
+                // A file has the positions itself.
+                Some(_) => CheckResult::warn("group", detail, fix),
+                None => CheckResult::fail("group", detail, fix),
+            };
+            (result, kept)
+        }
+    })
 }
 
 /// How far each partition was read.

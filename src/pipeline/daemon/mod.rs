@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`preflight`] | preflight checks: topic, epoch, start offsets |
+//! | [`reader_group`] | the consumer group that reads the log of a store |
 //! | `worker` | one partition: batches in, [`crate::pipeline::processor`], flushes out |
 //! | `live_workers` | the workers of this process, for questions about their memory |
 //! | `stores` | the stores of the partition workers |
@@ -18,6 +19,7 @@ mod counting_store;
 mod live_workers;
 mod owners;
 pub mod preflight;
+pub mod reader_group;
 mod stores;
 mod timed_journal;
 pub mod topic_replay;

@@ -34,7 +34,7 @@ const FORMAT: i64 = 1;
 const FORMAT_PREFIX: &str = "tstar format ";
 
 /// The tables that a store needs.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "trips",
     "device_days",
     "days_of_device",
@@ -44,6 +44,7 @@ const TABLES: [&str; 10] = [
     "claims",
     "schemas",
     "positions",
+    "consumer_group",
     "trip_tags",
 ];
 

@@ -13,6 +13,7 @@ mod devices;
 mod ends;
 mod epochs;
 mod forgets;
+mod group;
 mod keys;
 mod login;
 mod positions;

@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn ddl_has_one_statement_per_table() {
         let statements = ddl();
-        assert_eq!(statements.len(), 10);
+        assert_eq!(statements.len(), 11);
         let tables = [
             "trips",
             "device_days",
@@ -303,6 +303,7 @@ mod tests {
             "claims",
             "schemas",
             "positions",
+            "consumer_group",
             "trip_tags",
         ];
         for (statement, table) in statements.iter().zip(tables) {

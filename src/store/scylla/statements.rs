@@ -2,6 +2,7 @@
 
 use super::Consistency;
 use super::cql::{Cql, Mode};
+use super::group::GroupStatements;
 use super::positions::PositionStatements;
 use super::requests::Failure;
 use super::tags::TagStatements;
@@ -162,6 +163,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) move_claim: C::Statement,
     pub(super) unclaim: C::Statement,
     pub(super) positions: PositionStatements<C>,
+    pub(super) group: GroupStatements<C>,
     pub(super) tags: TagStatements<C>,
 }
 
@@ -230,6 +232,7 @@ impl<C: Cql> Statements<C> {
             move_claim: list(move_claim).await?,
             unclaim: list(unclaim).await?,
             positions: PositionStatements::prepare(cql).await?,
+            group: GroupStatements::prepare(cql, consistency).await?,
             tags: TagStatements::prepare(cql, consistency).await?,
         })
     }

@@ -1,4 +1,4 @@
-//! Stores of a topic: its epochs, control keys and the position of each partition.
+//! Stores of a topic: its epochs, control keys, the position of each partition, and its reader.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
 use crate::store::{
-    EpochStore, Flush, Journal, KeptPositions, KeyStore, Position, PositionStore, StoreError,
+    EpochStore, Flush, GroupStore, Journal, KeptPositions, KeyStore, Position, PositionStore,
+    StoreError,
 };
 
 /// The journal of one partition worker, with the position of its partition. Workers of other
@@ -141,6 +142,25 @@ impl PositionStore for SqliteStore {
         (partition, next): (i32, Offset),
     ) -> Result<(), StoreError> {
         self.set_position(partition, next.get())
+    }
+}
+
+impl GroupStore for SqliteStore {
+    async fn group(&self) -> Result<Option<String>, StoreError> {
+        let select = "SELECT consumer_group FROM log";
+        let found = self.connection().query_row(select, [], |row| row.get(0)).optional();
+        found.map(Option::flatten).map_err(failed(&self.location, "reading the consumer group"))
+    }
+
+    async fn keep_group(
+        &self,
+        former: Option<&str>,
+        group: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let update = "UPDATE log SET consumer_group = ?1 WHERE consumer_group IS ?2";
+        let kept = self.connection().execute(update, params![group, former]).map(drop);
+        kept.map_err(failed(&self.location, "keeping the consumer group"))?;
+        self.group().await
     }
 }
 

@@ -53,6 +53,7 @@ pub fn everything(keyspace: &Keyspace) -> Vec<String> {
 /// Reads the topic to its end with `instances` instances. Returns their counts: delivered and
 /// applied.
 fn read(site: &Site, keyspace: &Keyspace, group: &str, instances: usize) -> (u64, u64) {
+    keyspace.read_as(group);
     let words = site.words_of(keyspace, group);
     let start = |nth| Instance::start(&site.folder, &words, &format!("{group}-{nth}"));
     let mut running: Vec<_> = (0..instances).map(start).collect();

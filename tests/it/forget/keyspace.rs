@@ -32,6 +32,7 @@ fn rows(keyspace: &Keyspace, device: Option<&str>) -> Vec<String> {
 /// Reads the topic to its end as another group.
 fn replay(folder: &Folder, topic: &Topic, keyspace: &Keyspace, group: &str) -> (u64, u64) {
     let group = format!("{}-{group}", topic.name);
+    keyspace.read_as(&group);
     let words = format!(
         "run {} --store {} --group {group} --from earliest --create-topics {HASTE}",
         topic.flags(),

@@ -70,6 +70,7 @@ impl Row for Table {
         let full = site.run_keyspace()?;
         let (once, rows) = (everything(&full), rows_of_keyspace(&full, "trips"));
         // Into the store that has it all, it changes nothing.
+        full.read_as(&format!("{}-unread", site.topic.name));
         site.folder.run(&words(&site, &full.url.to_string())).ends(0);
         assert_same(&everything(&full), &once);
         let store = site.empty(&full.url.to_string());
