@@ -8,18 +8,7 @@ use super::flags::Context;
 use crate::http::{Tls, TokenSet, Tokens};
 use crate::ops::PreconditionFailed;
 use crate::settings::HttpSettings;
-use crate::tls::{self, Acceptor, Authorities, Connector};
-
-/// What a build without TLS says of a setting that demands it.
-fn refuse_without_tls(setting: &str) -> Result<(), PreconditionFailed> {
-    match tls::IS_BUILT {
-        true => Ok(()),
-        false => Err(PreconditionFailed(format!(
-            "{setting}, but this program was built without TLS; build it without \
-             `--no-default-features`, or let a proxy in front add TLS"
-        ))),
-    }
-}
+use crate::tls::{self, Acceptor};
 
 /// Whether a file can be read more than once: a pipe, such as that of a shell's `<(...)`, cannot.
 fn is_regular(path: &str) -> bool {
@@ -79,7 +68,11 @@ pub fn certificate(http: &HttpSettings, context: &Context) -> anyhow::Result<Opt
     if http.tls_cert.is_empty() {
         return Ok(None);
     }
-    refuse_without_tls("tls_cert is set")?;
+    if !tls::IS_BUILT {
+        let problem = "tls_cert is set, but this program was built without TLS; build it without \
+                       `--no-default-features`, or let a proxy in front add TLS";
+        return Err(PreconditionFailed(problem.into()).into());
+    }
     let read = {
         let (chain, key, context) = (http.tls_cert.clone(), http.tls_key.clone(), context.clone());
         move || -> anyhow::Result<Vec<u8>> {
@@ -103,29 +96,6 @@ pub fn certificate(http: &HttpSettings, context: &Context) -> anyhow::Result<Opt
     };
     let certificate = Tls::new("tls_cert", &content, read_again, parse);
     Ok(Some(certificate.map_err(PreconditionFailed)?))
-}
-
-/// What connects to other instances by TLS; `None` if that cannot be set up, and no setting demands
-/// it.
-///
-/// # Errors
-/// A setting demands it, and it cannot be set up.
-pub fn connector(http: &HttpSettings) -> anyhow::Result<Option<Connector>> {
-    let ca = &http.tls_ca;
-    let setting = match (http.advertise.starts_with("https://"), ca.is_empty()) {
-        (_, false) => "tls_ca is set",
-        (true, true) => "advertise is https",
-        (false, true) => return Ok(Connector::new(Authorities::System).ok()),
-    };
-    refuse_without_tls(setting)?;
-    let read = (!ca.is_empty()).then(|| std::fs::read(ca)).transpose();
-    let read = read.with_context(|| format!("tls_ca `{ca}` cannot be read"))?;
-    let authorities = read.as_deref();
-    let authorities =
-        authorities.map_or(Authorities::System, |pem| Authorities::SystemAnd("tls_ca", pem));
-    let connector = Connector::new(authorities)
-        .map_err(|error| PreconditionFailed(format!("{setting}, and cannot be used: {error}")))?;
-    Ok(Some(connector))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `run`: the daemon, a topic to a store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
@@ -18,7 +19,7 @@ use crate::kafka::topic::StartFrom;
 use crate::model::time::parse_time;
 use crate::ops::run::{self, RunRequest};
 use crate::ops::{InvalidRequest, Notify, PartialResult, Stopped};
-use crate::pipeline::daemon::OnEvent;
+use crate::pipeline::daemon::{OnEvent, Owners};
 use crate::settings::{Origins, Settings};
 use crate::store::StoreUrl;
 use crate::telemetry::counts::SampleCounts;
@@ -83,16 +84,8 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     let flags = [&args.rules.0, topic, server, &args.entries.0, http];
     let (settings, origins) = context.start_daemon(&flags)?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
-    let advertise = &settings.http.advertise;
     let mut options = settings.kafka.clone();
-    let owners = (!advertise.is_empty()).then(Arc::default);
-    if owners.is_some() {
-        if StoreUrl::parse(&settings.store)?.path().is_some() {
-            let problem = "--advertise is for instances that share a keyspace; a file has one";
-            return Err(InvalidRequest(problem.into()).into());
-        }
-        options.insert("client.id".into(), advertise.clone());
-    }
+    let owners = owners(&settings, &mut options)?;
     let brokers = open::daemon_brokers(&settings, options)?;
     let mut cancel = stop::on_signals(PartialResult::Read)?;
     let readiness = Readiness::not_yet("the topic is not read yet");
@@ -129,6 +122,20 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
         }
         _ => Ok(()),
     }
+}
+
+/// The other instances, if this one shares a keyspace with them, answers requests, and has a name:
+/// its client id, which is that of the group unless the options set one.
+fn owners(
+    settings: &Settings,
+    options: &mut BTreeMap<String, String>,
+) -> anyhow::Result<Option<Arc<Owners>>> {
+    if let Some(id) = &settings.instance_id {
+        options.entry("client.id".into()).or_insert_with(|| id.clone());
+    }
+    let is_file = StoreUrl::parse(&settings.store)?.path().is_some();
+    let name = options.get("client.id").filter(|_| !is_file && settings.http.listen.is_some());
+    Ok(name.map(|name| Arc::new(Owners::new(name.clone()))))
 }
 
 /// The number of partitions of the table topic, if it is to be written.

@@ -12,7 +12,7 @@ use super::flags::{
     BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
 use super::{exit, http_files, open, stop};
-use crate::http::{self, App, OpenStore, Options, Peers, Readiness};
+use crate::http::{self, App, OpenStore, Options, Readiness};
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::pipeline::daemon::{LiveWorkers, Owners};
@@ -117,7 +117,7 @@ pub struct Reading {
     pub log: Readiness,
     /// Its partition workers.
     pub live: Arc<LiveWorkers>,
-    /// The other instances, if they are asked.
+    /// The names of the other instances, if they have names.
     pub owners: Option<Arc<Owners>>,
 }
 
@@ -142,12 +142,7 @@ impl HttpServer {
         let reads_topic = reading.is_some();
         let mut app = App::new(options(settings, context)?, clock_ms);
         if let Some(Reading { log, live, owners }) = reading {
-            app = app.reading(log, live);
-            if let Some(owners) = owners {
-                let (own, tokens) = (settings.http.advertise.clone(), app.tokens());
-                let tls = http_files::connector(&settings.http)?;
-                app = app.asking(Peers::new(owners, own, tokens, tls));
-            }
+            app = app.reading(log, live, owners);
         }
         let app = Arc::new(app);
         let address = listener.local_addr()?;

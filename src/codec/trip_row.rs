@@ -87,7 +87,7 @@ pub(crate) use trip_columns;
 macro_rules! define_row {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
         /// A trip as a store contains it. Each UTC day that the trip touches has a copy of the row.
-        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, PartialEq)]
         pub struct TripRow {
             /// Device id.
             pub device_id: String,

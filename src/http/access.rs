@@ -84,8 +84,6 @@ pub enum Denied {
     WrongToken,
     /// Its cookie is not of an active session.
     NoSession,
-    /// It is a question of an instance that has none of the server's tokens.
-    WrongSignature,
 }
 
 impl Denied {
@@ -96,7 +94,6 @@ impl Denied {
             Self::Missing => "missing",
             Self::WrongToken => "token",
             Self::NoSession => "session",
-            Self::WrongSignature => "signature",
         }
     }
 }

@@ -15,13 +15,12 @@ use super::changes::StreamClient;
 use super::clients::PerClient;
 use super::connection::Tls;
 use super::middleware::policy;
-use super::peers::Peers;
 use super::phase::{OpenStore, Phase, Store};
 use super::problem::Problem;
 use super::sessions::Sessions;
 use super::tokens::Tokens;
 use crate::kafka::consumer::ConsumerEvent;
-use crate::pipeline::daemon::{DaemonEvent, LiveWorkers};
+use crate::pipeline::daemon::{DaemonEvent, LiveWorkers, Owners};
 use crate::store::TripRow;
 use crate::views::is_open;
 
@@ -169,8 +168,8 @@ pub struct App {
     pub(super) log: Option<Readiness>,
     /// The partition workers of this process, if it has any.
     pub(super) live: Option<Arc<LiveWorkers>>,
-    /// The other instances that read the topic, if they are asked.
-    pub(super) peers: Option<Arc<Peers>>,
+    /// The names of the other instances that read the topic, if they have names.
+    pub(super) owners: Option<Arc<Owners>>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
     pub(super) client_streams: PerClient<StreamClient>,
@@ -192,7 +191,7 @@ impl App {
             refusals: Refusals::default(),
             log: None,
             live: None,
-            peers: None,
+            owners: None,
             requests: Arc::new(Semaphore::new(options.requests)),
             streams: Arc::new(Semaphore::new(options.streams)),
             client_streams: PerClient::default(),
@@ -204,17 +203,18 @@ impl App {
     }
 
     /// Makes readiness depend on a log being read, and answers from the memory of its workers, too.
+    /// `owners` names the instances that read the other partitions.
     #[must_use]
-    pub fn reading(mut self, log: Readiness, live: Arc<LiveWorkers>) -> Self {
+    pub fn reading(
+        mut self,
+        log: Readiness,
+        live: Arc<LiveWorkers>,
+        owners: Option<Arc<Owners>>,
+    ) -> Self {
         self.log = Some(log);
         self.live = Some(live);
+        self.owners = owners;
         self
-    }
-
-    /// The tokens of the server.
-    #[must_use]
-    pub fn tokens(&self) -> Option<Arc<Tokens>> {
-        self.options.tokens.clone()
     }
 
     /// Reads the files again that count without a restart when they change. Blocks on the file
@@ -238,13 +238,6 @@ impl App {
     /// Whether the server itself speaks TLS.
     pub(super) fn has_tls(&self) -> bool {
         self.options.tls.is_some()
-    }
-
-    /// Answers from the memory of other instances, too.
-    #[must_use]
-    pub fn asking(mut self, peers: Peers) -> Self {
-        self.peers = Some(Arc::new(peers));
-        self
     }
 
     /// Answers from `opened` from now on.

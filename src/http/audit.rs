@@ -92,9 +92,6 @@ impl Refusals {
             Denied::WrongToken => {
                 self.log(("request", &format!("a wrong token for {route}")), None, client);
             }
-            Denied::WrongSignature => {
-                self.log(("request", "a question of an instance with other tokens"), None, client);
-            }
         }
     }
 

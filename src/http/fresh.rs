@@ -1,35 +1,48 @@
-//! Answers that see the memory of the daemon in this process, or of other instances.
+//! Answers that see the memory of the daemon in this process. They name the instance that owns a
+//! device if that is another one, which is never asked: its name is what it says of itself.
+
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 
 use super::app::App;
 use super::params::Params;
-use super::peers::Memory;
 use super::phase::Store;
 use super::problem::Problem;
 use super::trips::gone;
 use crate::identity::AnyId;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::model::time::format_time;
+use crate::pipeline::daemon::LiveWorkers;
 use crate::store::fresh::FreshStore;
-use crate::store::{LookupResult, TripRow};
+use crate::store::{LookupResult, TripRow, TripStore as _};
 use crate::views::Match;
 
 /// The store of a request, behind the memory of the daemon.
-pub(super) type Fresh<'a> = FreshStore<'a, Store, Memory<'a>>;
+pub(super) type Fresh<'a> = FreshStore<'a, Store, Option<Arc<LiveWorkers>>>;
 
 impl App {
-    /// The store, behind the memory of the daemon if this process has one, and of other instances
-    /// if they are asked.
+    /// The store, behind the memory of the daemon if this process has one.
     pub(super) fn fresh<'a>(&self, store: &'a Store) -> Fresh<'a> {
-        let peers = self.peers.clone().map(|peers| (peers, store));
-        FreshStore::new(store, Memory { live: self.live.clone(), peers, now_ms: self.now_ms() })
+        FreshStore::new(store, self.live.clone())
+    }
+
+    /// The name of the instance that owns a device, if that is known to be another one.
+    pub(super) async fn other_owner(&self, store: &Store, device_id: &str) -> Option<String> {
+        let owners = self.owners.as_ref()?;
+        let division = owners.division()?;
+        let partition = match division.computed(device_id) {
+            Some(partition) => partition,
+            // A claim that cannot be read leaves the owner unnamed.
+            None => store.claimed(device_id, division.epoch).await.ok().flatten()?,
+        };
+        owners.other(partition)
     }
 }
 
 /// The store alone.
 pub(super) fn of_store(store: &Store) -> Fresh<'_> {
-    FreshStore::new(store, Memory { live: None, peers: None, now_ms: 0 })
+    FreshStore::new(store, None)
 }
 
 impl Params {
@@ -44,16 +57,19 @@ impl Params {
 }
 
 /// Rejects an answer that may lack the record at `min_version`; `includes` says whether it has it.
+/// `owner` is the other instance that owns the device.
 pub(super) fn require(
     min_version: Option<Version>,
+    owner: Option<&String>,
     includes: impl FnOnce(Version) -> bool,
 ) -> Result<(), Problem> {
     let Some(version) = min_version.filter(|&version| !includes(version)) else { return Ok(()) };
-    let detail = format!(
-        "the answer may not include version {} yet; retry, at the instance that reads the device",
-        version.get()
-    );
-    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_yet", detail))
+    let at =
+        owner.map_or_else(|| "the instance that reads the device".into(), |it| format!("`{it}`"));
+    let detail =
+        format!("the answer may not include version {} yet; retry, at {at}", version.get());
+    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_yet", detail);
+    Err(problem.with_owner(owner))
 }
 
 /// The trip of an id.
@@ -65,6 +81,8 @@ pub(super) struct FoundTrip {
     pub matched: Match,
     /// Whether the trip comes from memory and is newer than the store.
     pub is_fresh: bool,
+    /// The other instance that owns the device.
+    pub owner: Option<String>,
 }
 
 /// Finds the trip of an id.
@@ -78,17 +96,28 @@ pub(super) async fn find(
     let t_star_ms = parsed.t_star_ms();
     let store = app.store()?;
     let found = app.fresh(&store).find(&parsed).await?;
-    require(min_version, |version| found.covers(version))?;
+    let device = match (&found.result, &parsed) {
+        (LookupResult::Trip(row), _) => Some(row.device_id.as_str()),
+        (_, AnyId::Trip(id)) => Some(id.device_id.as_str()),
+        (_, AnyId::Uuid(_)) => None,
+    };
+    let owner = match device {
+        Some(device) => app.other_owner(&store, device).await,
+        None => None,
+    };
+    require(min_version, owner.as_ref(), |version| found.covers(version))?;
     let is_fresh = found.is_fresh;
     match found.result {
         LookupResult::Trip(row) => {
-            Ok(FoundTrip { matched: Match::classify(t_star_ms, &row), t_star_ms, row, is_fresh })
+            let matched = Match::classify(t_star_ms, &row);
+            Ok(FoundTrip { matched, t_star_ms, row, is_fresh, owner })
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
             let time = format_time(t_star_ms.ms());
             let detail = format!("no trip has the id `{id}`: no trip of its device covers {time}");
-            Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail))
+            let problem = Problem::new(StatusCode::NOT_FOUND, "no_trip", detail);
+            Err(problem.with_owner(owner.as_ref()))
         }
     }
 }

@@ -15,9 +15,7 @@
 //! | `params`, `path_params`, `body` | parameters and bodies of requests |
 //! | `trips`, `trip_lists`, `summary`, `explain`, `tags` | routes of trips |
 //! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
-//! | `fresh` | answers that see the memory of the daemon in this process |
-//! | `peer_connect` | connections to other instances |
-//! | `peers` | questions to the memory of other instances, and their questions |
+//! | `fresh` | answers that see the memory of the daemon in this process, and name other owners |
 //! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
@@ -45,8 +43,6 @@ mod origin;
 mod page;
 mod params;
 mod path_params;
-mod peer_connect;
-mod peers;
 mod phase;
 mod problem;
 mod reloaded;
@@ -69,7 +65,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::time::MissedTickBehavior;
 use tower_http::compression::CompressionLayer;
@@ -79,7 +75,6 @@ use utoipa_axum::routes;
 
 pub use app::{App, Options, Readiness};
 pub use connection::Tls;
-pub use peers::Peers;
 pub use phase::OpenStore;
 pub use tokens::{TokenSet, Tokens};
 
@@ -159,12 +154,7 @@ fn router(app: &Arc<App>) -> Router {
     let of_apps = Router::from(app_routes())
         .layer(limit_requests())
         .layer(from_fn_with_state(Arc::clone(app), access::require_token));
-    let of_peers = Router::new()
-        .route(peers::PATH, post(peers::answer))
-        .layer(limit_requests())
-        .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory));
     guarded
-        .merge(of_peers)
         .merge(of_apps)
         .merge(open_routes())
         .fallback(middleware::not_found)

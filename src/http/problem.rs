@@ -108,6 +108,14 @@ impl Problem {
         self
     }
 
+    /// Adds the name of the other instance that owns the device, if it is known.
+    pub fn with_owner(self, owner: Option<&String>) -> Self {
+        match owner {
+            Some(owner) => self.with("owner", owner),
+            None => self,
+        }
+    }
+
     /// Rejects a request over a limit with 503. Counted by `reason`.
     pub fn busy(reason: &'static str, detail: &str) -> Self {
         crate::telemetry::rejected(reason);

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
-use data_encoding::HEXLOWER;
-use hmac::Mac as _;
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
 
 use super::reloaded::Reloaded;
-use super::token::{Right, Rights, Token, TokenKey};
+use super::token::{Rights, Token, TokenKey};
 
 /// Minimum length of a secret: shorter ones can be guessed.
 const MIN_SECRET: usize = 16;
@@ -18,12 +15,6 @@ const MAX_NAME: usize = 64;
 
 /// Maximum number of tokens: each request is compared with all of them.
 const MAX_TOKENS: usize = 64;
-
-/// How far the clocks of two instances may be apart, ms.
-const MAX_SKEW_MS: u64 = 60_000;
-
-/// Scheme of the `Authorization` header of a signed request.
-const SIGNED: &str = "Tstar ";
 
 /// The tokens of a file, read again when it changes.
 pub type Tokens = Reloaded<TokenSet>;
@@ -120,43 +111,11 @@ impl TokenSet {
     pub fn by_key(&self, key: TokenKey) -> Option<Arc<Token>> {
         self.0.iter().find(|token| token.key() == key).cloned()
     }
-
-    /// The tokens that instances ask each other with.
-    fn readers(&self) -> impl Iterator<Item = &Token> {
-        self.0.iter().map(|token| &**token).filter(|token| token.rights().has(Right::Read))
-    }
-
-    /// The `Authorization` header of a body that an instance sends to another one: a signature by
-    /// each token with the right to read, so that one token in common is enough. While tokens are
-    /// replaced, the files of two instances differ, and neither knows which tokens the other has.
-    pub(super) fn sign(&self, body: &[u8], now_ms: i64) -> Option<String> {
-        let code =
-            |token: &Token| HEXLOWER.encode(&token.mac(body, now_ms).finalize().into_bytes());
-        let codes: Vec<_> = self.readers().map(code).collect();
-        (!codes.is_empty()).then(|| format!("{SIGNED}{now_ms}:{}", codes.join(",")))
-    }
-
-    /// Whether an instance with one of these tokens has signed a body, not long ago.
-    pub(super) fn signed(&self, headers: &HeaderMap, body: &[u8], now_ms: i64) -> bool {
-        let given = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
-        let given = given.and_then(|it| it.strip_prefix(SIGNED)?.split_once(':'));
-        let Some((time, codes)) = given else { return false };
-        let Ok(time_ms) = time.parse::<i64>() else { return false };
-        if now_ms.abs_diff(time_ms) > MAX_SKEW_MS {
-            return false;
-        }
-        let codes = codes.split(',').map(|code| HEXLOWER.decode(code.as_bytes()));
-        let codes: Vec<_> = codes.filter_map(Result::ok).collect();
-        // The codes of this side are computed once, however many a request has.
-        self.readers().any(|token| {
-            let code = token.mac(body, time_ms).finalize().into_bytes();
-            codes.iter().any(|given| bool::from(code[..].ct_eq(given)))
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::token::Right;
     use super::*;
 
     const SECRETS: [&str; 3] = ["a-secret-of-letters", "another-of-letters", "the-third:of:these"];
@@ -217,50 +176,5 @@ mod tests {
             assert!(error.contains(problem), "{file}: {error}");
             assert!(!error.contains("letters") && !error.contains("short"), "{error}");
         }
-    }
-
-    fn is_signed(by: &TokenSet, body: &[u8], now_ms: i64, header: &str) -> bool {
-        let value = header::HeaderValue::from_str(header).unwrap();
-        by.signed(&[(header::AUTHORIZATION, value)].into_iter().collect(), body, now_ms)
-    }
-
-    #[test]
-    fn a_signature_is_of_one_body_token_and_minute() {
-        let [token, other] =
-            ["a-token-of-letters", "another-of-letters"].map(|it| set(&format!("a:read:{it}")));
-        let header = token.sign(b"question", 1_000_000).unwrap();
-        assert!(is_signed(&token, b"question", 1_000_000, &header));
-        assert!(is_signed(&token, b"question", 1_060_000, &header));
-        assert!(is_signed(&token, b"question", 940_000, &header));
-        assert!(!is_signed(&token, b"question", 1_060_001, &header));
-        assert!(!is_signed(&token, b"question", i64::MIN, &header));
-        assert!(!is_signed(&token, b"questions", 1_000_000, &header));
-        assert!(!is_signed(&other, b"question", 1_000_000, &header));
-        let later = header.replace("1000000:", "1000001:");
-        assert!(!is_signed(&token, b"question", 1_000_000, &later));
-        let cut = &header[..header.len() - 2];
-        for wrong in [cut, "Tstar 1000000:", "Tstar 1000000:,", "Tstar 1000000", "Bearer a-token"] {
-            assert!(!is_signed(&token, b"question", 1_000_000, wrong), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn one_token_in_common_is_enough_for_two_instances() {
-        let [old, new, other] = ["old:read:", "new:read:", "other:read:"]
-            .map(|start| format!("{start}{}\n", start.repeat(3)));
-        let gateway = "gateway:write:a-secret-of-letters\n";
-        let files = [&old, &format!("{old}{new}"), &format!("{new}{gateway}{other}"), &new];
-        let accepts = |by: &str, from: &str| {
-            let header = set(from).sign(b"question", 0).unwrap();
-            is_signed(&set(by), b"question", 0, &header)
-        };
-        for pair in files.windows(2) {
-            assert!(accepts(pair[0], pair[1]) && accepts(pair[1], pair[0]), "{pair:?}");
-        }
-        assert!(!accepts(&old, &new) && !accepts(&new, &old));
-        // A device gateway's token is not for instances.
-        assert_eq!(set(gateway).sign(b"question", 0), None);
-        let reading = gateway.replace("write", "read");
-        assert!(!accepts(gateway, &reading));
     }
 }

@@ -101,7 +101,11 @@ async fn list_device(
     let store = app.store()?;
     let mut page = Page::new(app, app.fresh(&store), options, cursor.is_none());
     page.fill(&device, (from_ms, to_ms), order).await?;
-    require(min_version, |version: Version| page.includes(version))?;
+    let owner = match min_version {
+        Some(_) => app.other_owner(&store, &device).await,
+        None => None,
+    };
+    require(min_version, owner.as_ref(), |version: Version| page.includes(version))?;
     if page.is_empty() && !is_known(app, &store, &device).await? {
         let detail = format!("no sample of device `{device}` is stored; see /v1/devices");
         return Err(Problem::new(StatusCode::NOT_FOUND, "no_device", detail));

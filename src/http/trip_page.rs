@@ -212,11 +212,7 @@ impl<'a> Page<'a> {
         }
         let tags = tag_values(tags);
         self.bytes += tags.iter().map(|(key, value)| key.len() + value.len() + 8).sum::<usize>();
-        let mut extras = self.app.list_extras(&row, is_fresh, tags);
-        if self.options.form == Form::Csv {
-            // A table has the same columns in each row.
-            extras.fresh = self.app.live.is_some().then_some(is_fresh);
-        }
+        let extras = self.app.list_extras(&row, is_fresh, tags);
         self.rows.push((row, extras));
         Ok(true)
     }
@@ -234,7 +230,7 @@ impl<'a> Page<'a> {
         let (app, options, changes) = (self.app, self.options, self.changes);
         let skipped = self.missing.trips;
         let is_long = options.reads_path();
-        let fresh = app.live.is_some().then_some(false);
+        let fresh = app.freshness(false);
         let expected = Extras { open: Some(false), fresh, ..Extras::tagged(TagValues::new()) };
         let work = move || write((self.rows, expected), &options, (next, changes, skipped));
         let mut response = if is_long { app.run_blocking(work).await? } else { work()? };

@@ -81,9 +81,14 @@ impl App {
         Ok(TripAnswer { trip: TripJson::from_row(row)?, extras })
     }
 
+    /// The field `fresh` of a trip: only where a daemon has memory in front of the store.
+    pub(super) fn freshness(&self, is_fresh: bool) -> Option<bool> {
+        self.live.is_some().then_some(is_fresh)
+    }
+
     /// The fields of an item of a list that depend on the request.
     pub(super) fn list_extras(&self, row: &TripRow, is_fresh: bool, tags: TagValues) -> Extras {
-        let (open, fresh) = (Some(self.is_open(row)), is_fresh.then_some(true));
+        let (open, fresh) = (Some(self.is_open(row)), self.freshness(is_fresh));
         Extras { tags: Some(tags), open, fresh, ..Extras::default() }
     }
 

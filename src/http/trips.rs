@@ -102,14 +102,15 @@ pub async fn lookup(
     params.finish()?;
     let device = device.expect("it has no fault");
     let store = app.store()?;
+    let owner = app.other_owner(&store, &device).await;
     let store = app.fresh(&store);
     let found = find_at(&store, &device, at_ms).await?;
-    require(min_version, |version| found.covers(version))?;
+    require(min_version, owner.as_ref(), |version| found.covers(version))?;
     match found.result {
         LookupResult::Trip(row) => {
             let tags = Some(app.tags_of(&row).await?);
-            let fresh = found.is_fresh.then_some(true);
-            let extras = Extras { tags, fresh, ..Extras::default() };
+            let fresh = app.freshness(found.is_fresh);
+            let extras = Extras { tags, fresh, owner, ..Extras::default() };
             app.trip_response(row, extras, (Form::Json, detail), &headers).await
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
@@ -123,6 +124,7 @@ pub async fn lookup(
             let mut missing = Missing::default();
             missing.add::<FreshRow>(skipped, (end_ms, start_ms), &[]);
             Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
+                .with_owner(owner.as_ref())
                 .with("previous", neighbour(&app, before).await?)
                 .with("next", neighbour(&app, after).await?)
                 .with("skipped", missing.trips))
@@ -291,7 +293,8 @@ pub async fn by_id(
         requested_id: Some(id.to_owned()),
         matched: Some(found.matched),
         merged: Some(found.matched == Match::Retired),
-        fresh: found.is_fresh.then_some(true),
+        fresh: app.freshness(found.is_fresh),
+        owner: found.owner,
         open: None,
     };
     let current = TripId::new(found.row.device_id.as_str(), found.row.t_star_ms)?.text()?;

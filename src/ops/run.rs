@@ -81,7 +81,7 @@ pub struct RunRequest {
     pub processor: ProcessorConfig,
     /// Lists the partition workers while they run.
     pub live: Arc<LiveWorkers>,
-    /// Filled with the addresses of the other instances, if they are asked.
+    /// Filled with the names of the other instances, if they are shown.
     pub owners: Option<Arc<Owners>>,
     /// The clock, ms since 1970.
     pub now_ms: i64,

@@ -36,18 +36,6 @@ settings! {
         help: "PEM file with the private key of tls_cert",
     }
 
-    /// Path of CAs that certificates of other instances may be signed by; empty for none.
-    tls_ca: String {
-        key: "tls_ca", default: "", syntax: TEXT, flags: [Topic],
-        help: "PEM file of CAs trusted for other instances with https, in addition to the system's",
-    }
-
-    /// Address of this instance for the others; empty to ask and answer none.
-    advertise: String {
-        key: "advertise", default: "", syntax: ADDRESS, flags: [Topic],
-        help: "URL of this instance for the others of its group, http(s)://HOST:PORT: lookups see their memory, too",
-    }
-
     /// Allows access without a token from other machines and under any host name.
     insecure: bool {
         key: "insecure", default: "false", syntax: FLAG, flags: [Http],
@@ -128,21 +116,6 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
         "tls_cert and tls_key go together; set both or neither".into(),
     );
     check(
-        http.tls_cert.is_empty() || !http.advertise.starts_with("http://"),
-        &["advertise", "tls_cert"],
-        "advertise is http, but with tls_cert this server answers https only; write https".into(),
-    );
-    check(
-        http.advertise.is_empty() || http.listen.is_some(),
-        &["advertise"],
-        "advertise needs an HTTP server; set listen".into(),
-    );
-    check(
-        http.advertise.is_empty() || !settings.kafka.contains_key("client.id"),
-        &["advertise"],
-        "advertise is the client id of the instance; remove client.id from kafka".into(),
-    );
-    check(
         http.tiles.is_empty() || http.tiles_attribution.is_some(),
         &["tiles_attribution"],
         "tiles are shown without tiles_attribution, which most tile servers demand; set it to \
@@ -171,8 +144,6 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
 const LISTEN: Syntax<Option<SocketAddr>> =
     Syntax { kind: Kind::Text, read: listen, write: listen_text };
 
-const ADDRESS: Syntax<String> = Syntax { kind: Kind::Text, read: address, write: String::clone };
-
 const TILES: Syntax<String> = Syntax { kind: Kind::Text, read: tiles, write: String::clone };
 
 /// `none` is a value that is not set; an empty text is one on purpose.
@@ -196,23 +167,6 @@ fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
 
 fn listen_text(listen: &Option<SocketAddr>) -> String {
     listen.map_or_else(|| "off".to_owned(), |address| address.to_string())
-}
-
-/// A URL without path, for the other instances. It is a client id of Kafka, too.
-fn address(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    let host = host.and_then(|it| it.rsplit_once(':'));
-    let is_valid = host.is_some_and(|(host, port)| {
-        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
-        !host.is_empty() && host.bytes().all(is_host) && port.parse::<u16>().is_ok_and(|it| it > 0)
-    });
-    match text.is_empty() || is_valid {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
-            "`{}` is not the address of an instance; write http://10.0.0.7:8080 or https://10.0.0.7:8443",
-            without_credentials(text)
-        )),
-    }
 }
 
 fn tiles(text: &str) -> Result<String, String> {

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::try_join;
-use serde::{Deserialize, Serialize};
 
 use super::find::{covering, device_of_uuid};
 use super::{Forget, LookupResult, Order, StoreError, TripRow, TripStore};
@@ -21,7 +20,7 @@ use crate::identity::AnyId;
 use crate::model::scalar::{DeviceTime, Version};
 
 /// A question to the owner of a device.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct MemoryQuestion {
     /// Device id.
     pub device_id: String,
@@ -36,7 +35,7 @@ pub struct MemoryQuestion {
 }
 
 /// What an owner has in memory.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct MemoryAnswer {
     /// The trips that may be newer than their rows in the store, each as it was after some whole
     /// record.
@@ -46,7 +45,6 @@ pub struct MemoryAnswer {
     pub complete_before: Option<Version>,
     /// Whether the device is in memory.
     #[cfg(feature = "internals")]
-    #[serde(skip)]
     pub is_resident: bool,
 }
 

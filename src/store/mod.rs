@@ -72,7 +72,7 @@ pub enum DeviceScope {
 }
 
 /// Order of a listing, by `start_time`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
     /// Earliest start first.
     #[default]

@@ -247,7 +247,7 @@ const HTTP_LIMITS: [&str; 10] = [
 ];
 
 /// Why HTTP requests are not authorised.
-const UNAUTHORIZED: [&str; 5] = ["forbidden", "missing", "session", "signature", "token"];
+const UNAUTHORIZED: [&str; 4] = ["forbidden", "missing", "session", "token"];
 
 /// Counts a request that is not authorised.
 pub fn unauthorized(reason: &'static str) {

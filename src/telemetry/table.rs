@@ -123,7 +123,7 @@ metrics! {
     LOOKUP_DURATION = "tstar_lookup_duration_seconds", Histogram in Seconds by ["result"],
         "Duration of HTTP lookups by result.";
     MEMORY_QUESTIONS = "tstar_memory_questions_total", Counter in Count by ["result"],
-        "Questions of HTTP lookups to the memory of this process: answered, unanswered (not in time; the store answers alone), no_worker (it reads no partition that may have the device), forwarded (another instance was asked) or not_forwarded (it did not answer).";
+        "Questions of HTTP lookups to the memory of this process: answered, unanswered (not in time; the store answers alone), or no_worker (it reads no partition that may have the device).";
     HTTP_REQUESTS = "tstar_http_requests_total", Counter in Count by ["route", "code"],
         "HTTP requests answered.";
     HTTP_REQUEST_DURATION = "tstar_http_request_duration_seconds", Histogram in Seconds by ["route"],
@@ -133,7 +133,7 @@ metrics! {
     HTTP_REJECTED = "tstar_http_rejected_total", Counter in Count by ["reason"],
         "HTTP connections, requests and responses that a limit ended, by limit.";
     HTTP_UNAUTHORIZED = "tstar_http_unauthorized_total", Counter in Count by ["reason"],
-        "HTTP requests that were refused: without a token (missing), with a wrong one (token), with a session that has ended (session), with a token that lacks the right (forbidden), or a question of an instance with other tokens (signature).";
+        "HTTP requests that were refused: without a token (missing), with a wrong one (token), with a session that has ended (session), or with a token that lacks the right (forbidden).";
     TLS_FAILED = "tstar_http_tls_failed_total", Counter in Count by ["reason"],
         "HTTPS connections without a handshake: the client sent something else than TLS (plain) or nothing (closed), took too long (slow), or the handshake failed (failed), for example because it does not trust the certificate.";
     TLS_EXPIRY = "tstar_http_tls_expiry_timestamp_seconds", Gauge in Seconds by [],
@@ -163,12 +163,6 @@ pub const ANSWERED: &str = "answered";
 
 /// Label value of [`MEMORY_QUESTIONS`]: no worker answered in time.
 pub const UNANSWERED: &str = "unanswered";
-
-/// Label value of [`MEMORY_QUESTIONS`]: another instance answered.
-pub const FORWARDED: &str = "forwarded";
-
-/// Label value of [`MEMORY_QUESTIONS`]: another instance was asked, and did not answer.
-pub const NOT_FORWARDED: &str = "not_forwarded";
 
 /// Label value of [`MEMORY_QUESTIONS`]: no worker of this process may own the device.
 pub const NO_WORKER: &str = "no_worker";

@@ -33,8 +33,6 @@ pub enum Authorities<'a> {
     System,
     /// These, and no others.
     Only(&'a str, &'a [u8]),
-    /// Those of the system, if it has any, and these.
-    SystemAnd(&'a str, &'a [u8]),
 }
 
 /// A connection, with TLS or without.

@@ -47,13 +47,6 @@ impl Connector {
         match authorities {
             Authorities::System => pem::trust_system(&mut builder, "https", "SSL_CERT_FILE")?,
             Authorities::Only(key, content) => pem::trust(&mut builder, key, content)?,
-            Authorities::SystemAnd(key, content) => {
-                // A system without CAs trusts the others alone.
-                pem::trust_system(&mut builder, "https", "SSL_CERT_FILE").ok();
-                for certificate in pem::certificates(key, content)? {
-                    builder.cert_store_mut().add_cert(certificate).map_err(|error| text(&error))?;
-                }
-            }
         }
         Ok(Self(builder.build()))
     }

@@ -105,6 +105,9 @@ fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
     if let Some(fresh) = extras.fresh {
         values.push(("fresh", fresh.to_string()));
     }
+    if let Some(owner) = &extras.owner {
+        values.push(("owner", owner.clone()));
+    }
     values
 }
 

@@ -181,10 +181,14 @@ pub struct Extras {
     /// Whether a merge retired that id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<bool>,
-    /// True if the trip comes from the memory of the daemon and is newer than the store; absent
-    /// otherwise.
+    /// In answers of `tstar run`: true if the trip comes from its memory and is newer than the
+    /// store, false if it comes from the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fresh: Option<bool>,
+    /// Name of the instance that owns the device, if that is known to be another one: it may know
+    /// more than the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 impl Extras {

@@ -12,8 +12,6 @@ mod issuer;
 #[cfg(feature = "tls")]
 mod nodes;
 #[cfg(feature = "tls")]
-mod peers;
-#[cfg(feature = "tls")]
 mod rights;
 #[cfg(feature = "tls")]
 mod roles;

@@ -7,7 +7,7 @@ mod formats;
 mod fresh;
 mod inspect;
 pub mod keyspace;
-mod peers;
+mod owners;
 mod poisoned;
 mod records;
 mod schemas;

@@ -111,6 +111,7 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
         matched: Some(Match::Retired),
         merged: Some(true),
         fresh: None,
+        owner: None,
     };
     let text = written(Form::Ndjson, false, &[single("a~b")], &extras);
     let expected = concat!(
@@ -134,6 +135,7 @@ fn the_fields_of_a_list_are_those_of_a_trip() {
         tags: Some(TagValues::new()),
         open: Some(true),
         fresh: Some(true),
+        owner: None,
         ..Extras::default()
     };
     // In the order in which they are written.

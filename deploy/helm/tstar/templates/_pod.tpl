@@ -69,11 +69,6 @@ spec:
         - name: TSTAR_INSTANCE_ID
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
         {{- end }}
-        {{- if .Values.http.freshAnswers }}
-        - name: POD_IP
-          valueFrom: {fieldRef: {fieldPath: status.podIP}}
-        - {name: TSTAR_ADVERTISE, value: {{ printf "http://$(POD_IP):%d" (int .Values.http.port) | quote }}}
-        {{- end }}
         {{- end }}
       ports:
         - {name: http, containerPort: {{ .Values.http.port }}, protocol: TCP}
