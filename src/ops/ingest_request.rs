@@ -109,10 +109,15 @@ impl Results {
         Self { list: Vec::with_capacity(samples), messages: 0 }
     }
 
+    /// How many more samples the request may hold.
+    fn left(&self) -> usize {
+        MAX_SAMPLES.saturating_sub(self.list.len())
+    }
+
     fn push(&mut self, mut result: SampleResult, count: u64) -> Result<(), IngestError> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         // A record may hold several samples.
-        if count > MAX_SAMPLES.saturating_sub(self.list.len()) {
+        if count > self.left() {
             return Err(IngestError::TooMany);
         }
         if result.message.is_some() {
@@ -237,7 +242,8 @@ async fn append_to_file(
         batch.keep_headers(position.offset, &headers);
         let context = RecordContext { headers: &headers, ..RecordContext::default() };
         let record = records.get(nth);
-        reader.split(&mut template, (record, &context), &position, &mut batch)?;
+        let place = (&position, results.left());
+        reader.split(&mut template, (record, &context), place, &mut batch)?;
         for outcome in processor.absorb_traced(&batch).await? {
             let (result, count) = stored_result(outcome);
             results.push(result, count)?;

@@ -56,7 +56,7 @@ pub use outline::Outline;
 pub use propose::{ProposedMap, Surroundings, id_column, propose};
 pub use schema_file::read_schema;
 pub use schemas::{CompiledSchema, MAX_SCHEMAS};
-pub use split::{RawJson, RecordPosition};
+pub use split::{RawJson, RecordPosition, TooManySamples};
 pub use suggest::{presets_for, suggest};
 pub(crate) use text::{head_of, short};
 

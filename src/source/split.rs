@@ -9,7 +9,7 @@ mod plain;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer as _, SeqAccess, Visitor};
+use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::context::RecordContext;
@@ -79,6 +79,10 @@ pub struct RawJson<'a> {
     pub check: CheckDevice<'a>,
 }
 
+/// A record has more samples than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManySamples;
+
 impl Decoder {
     /// Decodes a record of JSON, and adds its samples and errors to a batch: one entry, or one for
     /// each sample of a record with several. Adjacent samples that are not read share an entry.
@@ -89,6 +93,23 @@ impl Decoder {
         position: &RecordPosition,
         batch: &mut Batch,
     ) {
+        let split = self.split_at_most(u32::MAX, template, record, position, batch);
+        debug_assert!(split.is_ok(), "a record in memory has fewer samples");
+    }
+
+    /// [`Decoder::split`] for a record of at most `max` samples: what follows them is not decoded.
+    /// Returns their number.
+    ///
+    /// # Errors
+    /// The record has more; the batch has a part of them.
+    pub fn split_at_most(
+        &self,
+        max: u32,
+        template: &mut JsonTemplate,
+        record: &RawJson<'_>,
+        position: &RecordPosition,
+        batch: &mut Batch,
+    ) -> Result<u32, TooManySamples> {
         let value = record.value;
         let is_list = value.trim_ascii_start().first() == Some(&b'[') && self.is_text(value);
         if !is_list && self.shape.outer.is_empty() {
@@ -96,7 +117,8 @@ impl Decoder {
             let before = text.len();
             let decoded = self.decode(template, (record.schema_id, value), &record.context, text);
             let content = decoded.and_then(|it| checked(it, record.check, text, before));
-            return position.push_record(batch, value, content);
+            position.push_record(batch, value, content);
+            return if max == 0 { Err(TooManySamples) } else { Ok(1) };
         }
         let before = (batch.entries.len(), batch.text.len(), batch.raw.len());
         let split = self.text(record.schema_id, value).and_then(|text| {
@@ -110,29 +132,42 @@ impl Decoder {
                 // Samples of a record that is not text are copied.
                 text: if self.is_text(value) { &text } else { "" },
                 whole: whole.clone(),
+                max,
+                is_over: false,
+                empty: 0,
                 count: 0,
                 bad: 0,
                 more: BTreeMap::new(),
             };
-            match is_list {
-                true => splitter.list(&text)?,
-                false => splitter.record(&text),
+            let split = match is_list {
+                true => splitter.list(&text),
+                false => {
+                    splitter.record(&text);
+                    Ok(())
+                }
+            };
+            // The rest of the text was not read, valid or not.
+            if splitter.is_over {
+                return Ok(None);
             }
-            Ok((whole, splitter.more))
+            split.map(|()| Some((whole, splitter.more, splitter.count)))
         });
         match split {
-            Ok((value, more)) => {
+            Ok(None) => Err(TooManySamples),
+            Ok(Some((value, more, count))) => {
                 let is_needed = self.needs_whole_records();
                 batch.arrays.insert(position.offset, Array { value, more, is_needed });
                 if batch.entries.len() == before.0 {
                     batch.next_offset = Some(position.offset + 1);
                 }
+                Ok(count)
             }
             Err(error) => {
                 batch.entries.truncate(before.0);
                 batch.text.truncate(before.1);
                 batch.raw.truncate(before.2);
                 position.push_record(batch, value, Err(error.into()));
+                Ok(1)
             }
         }
     }
@@ -166,6 +201,12 @@ struct Splitter<'a, 'r> {
     text: &'a str,
     /// The record in [`Batch::raw`].
     whole: Span,
+    /// Maximum number of samples.
+    max: u32,
+    /// Whether there is one more; it ends the splitting.
+    is_over: bool,
+    /// Elements of arrays without a sample.
+    empty: u32,
     /// Number of samples so far, with those that are not usable.
     count: u32,
     bad: usize,
@@ -179,7 +220,10 @@ impl Splitter<'_, '_> {
         if self.is_plain_list(text) {
             return Ok(());
         }
-        let split = visit_elements(text, |element| self.record(element));
+        let split = visit_elements(text, |element| {
+            self.visit(|splitter| splitter.record(element));
+            !self.is_over
+        });
         split.map_err(|error| {
             let message = format!("the array cannot be split: {}", clipped(&error.to_string()));
             Box::new(SampleError::new(DeadReason::BadJson, message))
@@ -230,9 +274,12 @@ impl Splitter<'_, '_> {
             Some(array) if array.starts_with('[') => {
                 let outer = Outer { fields: &fields, next: outer };
                 let split = visit_elements(&array, |element| {
-                    if let Err((error, _)) = self.descend(path, element, Some(&outer)) {
-                        self.emit(element, Err(error));
-                    }
+                    self.visit(|splitter| {
+                        if let Err((error, _)) = splitter.descend(path, element, Some(&outer)) {
+                            splitter.emit(element, Err(error));
+                        }
+                    });
+                    !self.is_over
                 });
                 // It was parsed before, as a part of its record.
                 if let Err(error) = split {
@@ -251,6 +298,10 @@ impl Splitter<'_, '_> {
     }
 
     fn sample(&mut self, text: &str, outer: Option<&Outer<'_>>) {
+        // Decoding takes most of the time.
+        if self.is_full() {
+            return;
+        }
         let (context, out) = (&self.input.context, &mut self.batch.text);
         let before = out.len();
         let decoded = match outer.filter(|outer| !outer.is_empty()) {
@@ -261,8 +312,26 @@ impl Splitter<'_, '_> {
         self.emit(text, content);
     }
 
+    /// Splits an element of an array. One without samples counts as well: it takes time.
+    fn visit(&mut self, split: impl FnOnce(&mut Self)) {
+        let before = self.count;
+        if !self.is_full() {
+            split(self);
+            self.empty += u32::from(self.count == before);
+        }
+    }
+
+    /// Whether there is no place for one more sample, which there is.
+    fn is_full(&mut self) -> bool {
+        self.is_over |= self.count.saturating_add(self.empty) >= self.max;
+        self.is_over
+    }
+
     /// Adds a sample, or counts it.
     fn emit(&mut self, text: &str, content: Result<DecodedSample, NoSample>) {
+        if self.is_full() {
+            return;
+        }
         let element = self.count;
         self.count += 1;
         match &content {
@@ -317,10 +386,14 @@ fn no_array(decoder: &Decoder, is_other: bool) -> SampleError {
     }
 }
 
-/// Calls `visit` with the raw text of each element of an array.
-fn visit_elements<'de>(text: &'de str, visit: impl FnMut(&'de str)) -> serde_json::Result<()> {
+/// Calls `visit` with the raw text of each element of an array, while it returns true; false is an
+/// error.
+fn visit_elements<'de>(
+    text: &'de str,
+    visit: impl FnMut(&'de str) -> bool,
+) -> serde_json::Result<()> {
     struct Elements<F>(F);
-    impl<'de, F: FnMut(&'de str)> Visitor<'de> for Elements<F> {
+    impl<'de, F: FnMut(&'de str) -> bool> Visitor<'de> for Elements<F> {
         type Value = ();
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -329,7 +402,9 @@ fn visit_elements<'de>(text: &'de str, visit: impl FnMut(&'de str)) -> serde_jso
 
         fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
             while let Some(element) = list.next_element::<&'de RawValue>()? {
-                (self.0)(element.get());
+                if !(self.0)(element.get()) {
+                    return Err(A::Error::custom("it has too many elements"));
+                }
             }
             Ok(())
         }

@@ -429,3 +429,34 @@ fn messages_show_the_names_of_a_map_without_control_characters() {
         assert!(error.message.contains("\\u{"), "{:?}", error.message);
     }
 }
+
+#[test]
+fn a_record_with_too_many_samples_is_not_decoded_to_its_end() {
+    let split = |map: &str, max, value: &str| {
+        let mut batch = Batch::default();
+        let (position, template) = (RecordPosition::default(), &mut JsonTemplate::default());
+        let context = RecordContext::default();
+        let json =
+            RawJson { value: value.as_bytes(), context, schema_id: None, check: &|_| Ok(()) };
+        let split = decoder(map, |_| ()).split_at_most(max, template, &json, &position, &mut batch);
+        (split, batch.entries.len())
+    };
+    let list = |one: &str, count: usize| vec![one; count].join(",");
+    let sample = r#"{"device_id":"a","time":1,"lat":1,"lon":2}"#;
+    for one in ["0", "{}", sample, "[0,0]", "[]"] {
+        assert_eq!(split("", 9, &format!("[{}]", list(one, 9))), (Ok(9), 9), "{one}");
+        // What follows the samples is not read.
+        let (found, entries) = split("", 9, &format!("[{},x", list(one, 90)));
+        assert_eq!((found, entries <= 9), (Err(TooManySamples), true), "{one}");
+    }
+    // Of the arrays of a map: samples, and elements without any.
+    let map = "samples=/data/*/gps,device_id=/id";
+    for (one, counted) in [(r#"{"gps":[0,0,0]}"#, 3), (r#"{"gps":[]}"#, 1), ("7", 1)] {
+        let record = |count| format!(r#"{{"id":"a","data":[{}]}}"#, list(one, count));
+        assert!(split(map, 3 * counted, &record(3)).0.is_ok(), "{one}");
+        assert_eq!(split(map, 3 * counted, &record(4)).0, Err(TooManySamples), "{one}");
+    }
+    assert_eq!(split("", 0, sample).0, Err(TooManySamples));
+    assert_eq!(split("", 1, sample), (Ok(1), 1));
+    assert_eq!(split("", 3, "[0,0,0]"), (Ok(3), 3));
+}

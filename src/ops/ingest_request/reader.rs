@@ -8,7 +8,7 @@ use crate::model::preset::Preset;
 use crate::model::rules::Rules;
 use crate::source::{
     Batch, Decoder, DecoderError, JsonTemplate, NoSample, RawJson, RecordContext, RecordPosition,
-    ZONE_TABLES,
+    TooManySamples, ZONE_TABLES,
 };
 
 /// Reads the records of a request.
@@ -58,9 +58,9 @@ impl Reader {
         self.decoder().device_of(record, context)
     }
 
-    /// Adds the samples and errors of a record to a batch. The bytes of a re-encoded sample are
-    /// those of its new record, in a log whose records have these headers and, if the context names
-    /// a topic, the device as key.
+    /// Adds the samples and errors of a record to a batch, at most `left` of them, and returns
+    /// their number. The bytes of a re-encoded sample are those of its new record, in a log whose
+    /// records have these headers and, if the context names a topic, the device as key.
     ///
     /// # Errors
     /// The rules of the store cannot express a sample, or there are too many.
@@ -68,17 +68,19 @@ impl Reader {
         &self,
         template: &mut JsonTemplate,
         (record, context): (&[u8], &RecordContext<'_>),
-        position: &RecordPosition,
+        (position, left): (&RecordPosition, usize),
         batch: &mut Batch,
-    ) -> Result<(), IngestError> {
+    ) -> Result<usize, IngestError> {
         let decoder = self.decoder();
         let (schema_id, check) = (None, &|_: &str| Ok(()));
         let json = RawJson { value: record, context: *context, schema_id, check };
-        decoder.split(template, &json, position, batch);
-        match &self.foreign {
-            Some((_, preset)) => self.reencode(batch, context, preset),
-            None => Ok(()),
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        let split = decoder.split_at_most(left, template, &json, position, batch);
+        let count = split.map_err(|TooManySamples| IngestError::TooMany)?;
+        if let Some((_, preset)) = &self.foreign {
+            self.reencode(batch, context, preset)?;
         }
+        Ok(count as usize)
     }
 
     fn reencode(
@@ -87,10 +89,6 @@ impl Reader {
         context: &RecordContext<'_>,
         preset: &Preset,
     ) -> Result<(), IngestError> {
-        let usable = batch.entries.iter().filter(|entry| entry.content.is_ok()).count();
-        if usable > MAX_SAMPLES {
-            return Err(IngestError::TooMany);
-        }
         for nth in 0..batch.entries.len() {
             let Ok(decoded) = &batch.entries[nth].content else { continue };
             let device = batch.text(&decoded.device).as_bytes();
@@ -116,9 +114,11 @@ impl Reader {
         let json = RawJson { value: record, context: *context, schema_id, check };
         let mut batch = Batch::default();
         let position = RecordPosition::default();
-        self.store.split(&mut JsonTemplate::default(), &json, &position, &mut batch);
+        let (template, max) = (&mut JsonTemplate::default(), MAX_SAMPLES as u32);
+        let split = self.store.split_at_most(max, template, &json, &position, &mut batch);
         let mut entries = batch.entries.iter();
-        !batch.entries.is_empty()
+        split.is_ok()
+            && !batch.entries.is_empty()
             && entries.all(|entry| matches!(entry.content, Err(NoSample::Dead(_))))
     }
 }

@@ -63,7 +63,8 @@ impl TopicSink {
         for start in (0..len).step_by(SEND_BATCH) {
             let (range, topic) = (start..len.min(start + SEND_BATCH), self.topic.clone());
             let shared = Arc::clone(&shared);
-            let work = move || decode(&shared.0, &shared.1, range, &topic);
+            let left = results.left();
+            let work = move || decode(&shared.0, &shared.1, (range, left), &topic);
             // On its own thread: decoding must not block other requests.
             let decoded = tokio::task::spawn_blocking(work).await.expect("the work does not panic");
             let Decoded { records, results: of_batch, unusable } = decoded?;
@@ -132,11 +133,12 @@ struct Decoded {
     unusable: Vec<Unusable>,
 }
 
-/// Decodes a range of records to those with valid samples, keyed by device.
+/// Decodes a range of records, of at most `left` samples, to those with valid samples, keyed by
+/// device.
 fn decode(
     reader: &Reader,
     records: &Records,
-    range: Range<usize>,
+    (range, mut left): (Range<usize>, usize),
     topic: &str,
 ) -> Result<Decoded, IngestError> {
     let mut decoded = Decoded::default();
@@ -147,7 +149,9 @@ fn decode(
         let context =
             RecordContext { headers: &headers, topic: Some(topic), ..RecordContext::default() };
         let position = RecordPosition::default();
-        reader.split(&mut template, (record, &context), &position, &mut batch)?;
+        let split =
+            reader.split(&mut template, (record, &context), (&position, left), &mut batch)?;
+        left = left.saturating_sub(split);
         let is_of_preset = records.preset().is_some();
         let problem = add_samples(reader, (record, &headers), &batch, &mut decoded);
         if let (true, Some(problem)) = (is_of_preset, problem) {

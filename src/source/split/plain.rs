@@ -36,13 +36,13 @@ impl Splitter<'_, '_> {
             return false;
         }
         let before = (self.batch.entries.len(), self.batch.text.len(), self.batch.raw.len());
-        if add(self).is_some_and(|rest| after_spaces(rest).is_empty()) {
+        if add(self).is_some_and(|rest| after_spaces(rest).is_empty()) || self.is_over {
             return true;
         }
         self.batch.entries.truncate(before.0);
         self.batch.text.truncate(before.1);
         self.batch.raw.truncate(before.2);
-        (self.count, self.bad) = (0, 0);
+        (self.count, self.empty, self.bad) = (0, 0, 0);
         self.more.clear();
         false
     }
@@ -55,6 +55,9 @@ impl Splitter<'_, '_> {
         }
         loop {
             rest = after_spaces(self.element(rest)?);
+            if self.is_over {
+                return None;
+            }
             if let Some(after) = rest.strip_prefix(']') {
                 return Some(after);
             }
