@@ -34,6 +34,7 @@ CREATE TABLE dead_letters (
   partition   INTEGER NOT NULL,   -- 0 for files
   log_offset  INTEGER NOT NULL,
   element     INTEGER,            -- index in a record that is an array
+  count       INTEGER NOT NULL,   -- samples: a run of equal ones of a file or request is one letter
   reason      TEXT    NOT NULL,
   message     TEXT    NOT NULL,
   origin      TEXT    NOT NULL,   -- path of the file, or name of the topic
@@ -43,7 +44,15 @@ CREATE TABLE dead_letters (
   headers     TEXT    NOT NULL,   -- JSON: [name, value in base64 or null]
   value       BLOB    NOT NULL,   -- original bytes, or the first of them
   value_bytes INTEGER NOT NULL,   -- length of the original
-  sha256      BLOB                -- of the original, if value is cut
+  sha256      BLOB,               -- of the original, if value is cut
+  token       TEXT    NOT NULL,   -- name of the HTTP token; empty: of a file or topic
+  bytes       INTEGER NOT NULL    -- as they count against max_dead_letters
+) STRICT;
+
+-- The bytes of all dead letters, by token.
+CREATE TABLE letter_bytes (
+  token TEXT    PRIMARY KEY,
+  bytes INTEGER NOT NULL
 ) STRICT;
 
 -- The change feed: one event per changed trip per flush.

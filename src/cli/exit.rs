@@ -176,7 +176,7 @@ fn kafka(error: &KafkaError) -> u8 {
 
 fn store(error: &StoreError) -> u8 {
     match error {
-        StoreError::Malformed(_) => BAD_DATA,
+        StoreError::Malformed(_) | StoreError::LettersFull { .. } => BAD_DATA,
         StoreError::Unreachable { .. } => UNREACHABLE,
         // A store operation may fail because the log does.
         StoreError::Failed { source, .. } => log(&**source).unwrap_or(IO),

@@ -101,6 +101,7 @@ pub fn request(
         memory: settings.memory,
         cache: open::cache(settings),
         keep_changes: settings.keep_changes,
+        max_dead_letters: settings.max_dead_letters,
         flush_interval: open::duration(settings.flush_interval_ms),
         max_staleness: open::duration(settings.max_staleness_ms),
     })

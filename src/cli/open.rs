@@ -56,6 +56,7 @@ pub fn options(settings: &Settings, context: &Context) -> anyhow::Result<OpenOpt
         server: server_options(settings, context)?,
         cache: cache(settings),
         keep_changes: settings.keep_changes,
+        max_dead_letters: Some(settings.max_dead_letters),
     })
 }
 

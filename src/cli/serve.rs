@@ -215,6 +215,7 @@ fn request(
         brokers: Arc::new(brokers),
         rules: settings.rules_request(origins),
         keep_changes: settings.keep_changes,
+        max_dead_letters: settings.max_dead_letters,
         accepts_samples: !settings.http.token_file.is_empty(),
         reads_topic: false,
         clock: clock_ms,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -34,6 +34,12 @@ pub enum Access {
 }
 
 impl Access {
+    /// The name of the token that a request was authorised with; empty without one.
+    pub fn token_name(extensions: &Extensions) -> String {
+        let token = extensions.get::<Self>().and_then(Self::token);
+        token.map_or_else(String::new, |token| token.name().to_owned())
+    }
+
     /// The token of the request or of its login.
     #[must_use]
     pub fn token(&self) -> Option<&Arc<Token>> {
@@ -225,7 +231,7 @@ const APP_CHALLENGE: &str = "Basic realm=\"tstar\", charset=\"UTF-8\", Bearer";
 /// authentication: many apps know no other. A cookie does not count.
 pub async fn require_token(
     State(app): State<Arc<App>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, Response> {
     let Some(tokens) = &app.options.tokens else { return Ok(next.run(request).await) };
@@ -243,5 +249,6 @@ pub async fn require_token(
         return Err(rejection);
     };
     app.require(&token, Right::Write, &request).map_err(IntoResponse::into_response)?;
+    request.extensions_mut().insert(Access::Token(token));
     Ok(next.run(request).await)
 }

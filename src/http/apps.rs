@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, Query, Request, State};
 use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 
+use super::access::Access;
 use super::app::App;
 use super::body::{Limited, MAX_SAMPLES};
 use super::problem::{ParamError, Problem};
@@ -28,6 +29,8 @@ const TRACCAR_CLIENT: &str = "/v1/in/traccar-client";
 struct Upload {
     route: &'static str,
     headers: HeaderMap,
+    /// Name of the token.
+    token: String,
     /// Parameters of the query, as a JSON object; empty without any.
     query: Vec<u8>,
     body: Limited<MAX_SAMPLES>,
@@ -43,8 +46,9 @@ impl Upload {
         // A server that takes no samples reads none.
         app.sink()?;
         let (headers, query) = (request.headers().clone(), parameters(request.uri()));
+        let token = Access::token_name(request.extensions());
         let body = Limited::from_request(request, app).await?;
-        Ok(Self { route, headers, query, body })
+        Ok(Self { route, headers, token, query, body })
     }
 
     /// Whether there is no body, but a query.
@@ -60,7 +64,7 @@ impl Upload {
         let records = Records::of_preset(bytes, preset)
             .map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let records = records.with_headers(headers).guarded(share);
+        let records = records.with_headers(headers).sent_by(&self.token).guarded(share);
         if records.is_empty() {
             return Ok(());
         }
@@ -177,14 +181,12 @@ pub async fn traccar_client(
         ("accuracy" = Option<String>, Query, description = "Accuracy, m"),
     ),
     responses((status = 200, description = "The location is durable", body = Value)))]
-pub async fn osmand(
-    State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Json<Value>, Problem> {
+pub async fn osmand(State(app): State<Arc<App>>, request: Request) -> Result<Json<Value>, Problem> {
+    let (headers, token) = (request.headers().clone(), Access::token_name(request.extensions()));
     // The request counts already, as it has no body.
-    let body = Limited { bytes: parameters(&uri), share: app.bodies.share(), permit: None };
-    let upload = Upload { route: TRACCAR_CLIENT, headers, query: Vec::new(), body };
+    let bytes = parameters(request.uri());
+    let body = Limited { bytes, share: app.bodies.share(), permit: None };
+    let upload = Upload { route: TRACCAR_CLIENT, headers, token, query: Vec::new(), body };
     upload.ingest(&app, &OSMAND).await?;
     Ok(Json(json!({})))
 }

@@ -224,6 +224,9 @@ fn problem(status: StatusCode, operation: &Operation) -> Option<Value> {
         StatusCode::SERVICE_UNAVAILABLE => {
             ("store_unavailable", "the store is not connected yet; see /readyz?verbose")
         }
+        StatusCode::INSUFFICIENT_STORAGE => {
+            ("letters_full", "the samples that cannot be used have no place")
+        }
         _ => return None,
     };
     Some(value(Problem::new(status, code, detail)))

@@ -114,6 +114,7 @@ fn add_common_responses(operation: &mut Operation) {
             "The server does not accept samples (`takes_no_samples`), or the token does not have the right `write` (`forbidden`)",
         ),
         (is_for_apps, "409", "The field map of the store cannot express the samples"),
+        (is_for_apps, "507", "There is no place for the samples that cannot be used"),
         (true, "421", "The `Host` header is not allowed, or is sent twice"),
         (true, "503", "The server is over a limit, or the store is unavailable; see `Retry-After`"),
         (operation.request_body.is_some(), "408", "The body does not arrive in time"),

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
+use super::access::Access;
 use super::app::App;
 use super::body::{Limited, MAX_SAMPLES, require_json};
 use super::params::{Moment, Params};
@@ -16,6 +17,7 @@ use super::problem::{ParamError, Problem};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::ops::ingest_request::{IngestError, Records, SampleResult, SampleSink};
+use crate::store::StoreError;
 
 /// Memory per sample in addition to its text, until it is answered, in bytes.
 const SAMPLE_OVERHEAD: usize = 128;
@@ -102,6 +104,8 @@ pub struct Results {
             body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The store or its topic cannot be written now",
             body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "There is no place for the samples that cannot be used (`letters_full`)",
+            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn post_samples(
     State(app): State<Arc<App>>,
@@ -110,13 +114,13 @@ pub async fn post_samples(
 ) -> Result<Response, Problem> {
     params.finish()?;
     let sink = app.sink()?;
-    let headers = request.headers().clone();
+    let (headers, token) = (request.headers().clone(), Access::token_name(request.extensions()));
     require_json(&headers)?;
     let mut body = Limited::<MAX_SAMPLES>::from_request(request, &app).await?;
     let _permit = body.permit.take();
     let records = app.run_blocking(move || split(body)).await?;
     let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let records = records.with_headers(headers);
+    let records = records.with_headers(headers).sent_by(&token);
     let results = sink.ingest(records).await?;
     count("/v1/samples", &results);
     let refused = results.iter().filter(|result| !result.is_taken()).count();
@@ -167,6 +171,13 @@ fn split(body: Limited<MAX_SAMPLES>) -> Result<Records, Problem> {
 impl From<IngestError> for Problem {
     fn from(error: IngestError) -> Self {
         match error {
+            IngestError::Store(StoreError::LettersFull { .. }) => {
+                crate::telemetry::rejected("dead_letters");
+                let detail = "the samples that cannot be used have no place: this token has used up \
+                    its share of the dead letters, or the store is full of them; its operator \
+                    lists and removes them with `tstar dlq`";
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "letters_full", detail)
+            }
             IngestError::Store(error) => error.into(),
             IngestError::TooMany => Self::faults(vec![ParamError::new("body", error.to_string())]),
             error @ IngestError::NotExpressible { .. } => {

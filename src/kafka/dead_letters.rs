@@ -296,6 +296,7 @@ fn parse_letter(record: &Record<'_>) -> Option<DeadLetter> {
         partition: text(letter_limit::PARTITION)?.parse().ok()?,
         offset: Offset(text(letter_limit::OFFSET)?.parse().ok()?),
         element,
+        count: 1,
         reason: DeadReason::from_name(text(letter_limit::REASON)?)?,
         message: text(letter_limit::MESSAGE)?.to_owned(),
         origin: text(letter_limit::TOPIC)?.to_owned(),

@@ -13,6 +13,7 @@ pub(super) fn letter_with_headers(headers: Headers) -> DeadLetter {
         partition: 3,
         offset: Offset(71),
         element: Some(2),
+        count: 1,
         reason: DeadReason::BadTime,
         message: "time has no value".into(),
         origin: "samples".into(),

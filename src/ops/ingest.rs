@@ -58,6 +58,8 @@ pub struct IngestRequest {
     pub cache: u64,
     /// Maximum number of change events that the store keeps.
     pub keep_changes: u64,
+    /// Maximum size of the dead letters that the store takes, bytes.
+    pub max_dead_letters: u64,
     /// Minimum interval between writes of a trip.
     pub flush_interval: Duration,
     /// Maximum delay before a change is written.
@@ -187,7 +189,9 @@ pub async fn ingest(
         FileSource::check(files, &request.read_options(&rules)?)?;
     }
     let cancel = listen(PartialResult::Read)?;
-    let (store, rules) = EmbeddedStore::open_import(&path, &request.rules, request.keep_changes)?;
+    let opened = EmbeddedStore::open_import(&path, &request.rules, request.keep_changes)?;
+    let (mut store, rules) = opened;
+    store.bound_letters(request.max_dead_letters, None);
     let mut options = request.read_options(&rules)?;
     FileSource::check(files, &options)?;
     store.set_cache(request.cache)?;

@@ -6,6 +6,7 @@
 mod reader;
 mod records;
 mod topic;
+mod turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use records::Records;
 use records::too_many;
 pub use topic::TopicSink;
 use topic::{ACK_TIMEOUT, REFUSED};
+use turns::Turns;
 
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
@@ -184,38 +186,40 @@ pub struct FileSink {
     /// Rules for a store that has none yet.
     rules: RulesRequest,
     keep_changes: u64,
+    max_dead_letters: u64,
     clock: fn() -> i64,
-    /// Requests take turns: the file has one writer.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    turns: Turns,
 }
 
 impl FileSink {
-    /// A sink for a store. `clock` returns ms since 1970.
+    /// A sink for a store, which keeps this many changes and bytes of dead letters. `clock` returns
+    /// ms since 1970.
     #[must_use]
     pub fn new(
         served: (PathBuf, FileId),
         rules: RulesRequest,
-        keep_changes: u64,
+        (keep_changes, max_dead_letters): (u64, u64),
         clock: fn() -> i64,
     ) -> Self {
-        Self { served, rules, keep_changes, clock, turn: Arc::default() }
+        Self { served, rules, keep_changes, max_dead_letters, clock, turns: Turns::default() }
     }
 
     async fn ingest(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
         // Work continues, and holds its turn, even if the request is cancelled.
-        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let turn = self.turns.wait(records.sender()).await;
         let ((path, id), rules) = (self.served.clone(), self.rules.clone());
-        let keep_changes = self.keep_changes;
+        let (keep_changes, max_dead_letters) = (self.keep_changes, self.max_dead_letters);
         let log_time_ms = (self.clock)();
         let work = move || -> Result<Vec<SampleResult>, IngestError> {
             let _turn = turn;
             let opened = EmbeddedStore::open_again(&path, &rules, keep_changes, id);
-            let (store, rules) = match opened {
+            let (mut store, rules) = match opened {
                 Err(StoreError::Locked { .. } | StoreError::OtherName { .. }) => {
                     return Err(IngestError::Busy);
                 }
                 opened => opened?,
             };
+            store.bound_letters(max_dead_letters, Some(records.sender()));
             let handle = tokio::runtime::Handle::current();
             handle.block_on(append_to_file(&store, &rules, &records, LogTime(log_time_ms)))
         };

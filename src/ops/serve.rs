@@ -34,6 +34,8 @@ pub struct ServeRequest {
     pub rules: RulesRequest,
     /// Change events that a store of files keeps.
     pub keep_changes: u64,
+    /// Maximum size of the dead letters that a store of files takes, bytes.
+    pub max_dead_letters: u64,
     /// Accept samples.
     pub accepts_samples: bool,
     /// This process reads a topic into the store: without an epoch, it is not a store of files.
@@ -125,7 +127,8 @@ fn file_log(request: &ServeRequest, file: (PathBuf, FileId), stored: Option<&Rul
     let sink = request.accepts_samples.then(|| {
         // The rules of a store without samples may change until the first one comes.
         let rules = stored.map_or_else(|| request.rules.clone(), |_| RulesRequest::default());
-        SampleSink::File(Box::new(FileSink::new(file, rules, request.keep_changes, request.clock)))
+        let kept = (request.keep_changes, request.max_dead_letters);
+        SampleSink::File(Box::new(FileSink::new(file, rules, kept, request.clock)))
     });
     ServedLog { max_gap_ms, feed: None, sink, tags: None }
 }
@@ -166,6 +169,7 @@ mod tests {
             brokers: Arc::new(|| Brokers::new("127.0.0.1:9", BTreeMap::new())),
             rules: RulesRequest::default(),
             keep_changes: 10,
+            max_dead_letters: 1_000_000,
             accepts_samples: true,
             reads_topic,
             clock: || 0,

@@ -170,6 +170,12 @@ settings! {
         help: "Number of change events an embedded store keeps",
     }
 
+    /// Bytes of dead letters that an embedded store takes.
+    max_dead_letters: u64 {
+        key: "max_dead_letters", default: "1GB", syntax: SIZE, flags: [Import],
+        help: "Maximum size of the dead letters of an embedded store; an HTTP token has an eighth",
+    }
+
     /// Approximate memory limit of an import, bytes.
     memory: u64 {
         key: "memory", default: "512MB", syntax: SIZE, flags: [Import, Flush, Memory],

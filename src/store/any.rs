@@ -47,6 +47,8 @@ pub struct OpenOptions {
     pub cache: u64,
     /// Maximum number of change events that an embedded store keeps.
     pub keep_changes: u64,
+    /// Maximum size of the dead letters that an embedded store takes, bytes; `None`: any.
+    pub max_dead_letters: Option<u64>,
 }
 
 /// A store of any kind.
@@ -206,7 +208,7 @@ fn open_file(
     access: Access<'_>,
     options: &OpenOptions,
 ) -> Result<EmbeddedStore, StoreError> {
-    let store = match access {
+    let mut store = match access {
         // It writes tags, and their events.
         Access::Read => {
             let mut store = SqliteStore::open_reader(path)?;
@@ -218,6 +220,9 @@ fn open_file(
             SqliteStore::open_for_topic(path, rules, options.keep_changes)?
         }
     };
+    if let Some(max) = options.max_dead_letters {
+        store.bound_letters(max, None);
+    }
     store.set_cache(options.cache)?;
     Ok(store)
 }

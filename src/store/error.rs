@@ -109,6 +109,16 @@ pub enum StoreError {
         /// Error of the database or the system.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The dead letters of the store, or those of one token, have reached their bound.
+    #[error(
+        "store `{location}` takes no more dead letters: max_dead_letters is {max} bytes, of which a token has an eighth; data stored before is intact: see what is wrong with `tstar dlq ls`, remove letters with `tstar dlq purge` or raise max_dead_letters, then rerun the command"
+    )]
+    LettersFull {
+        /// Path of the file.
+        location: String,
+        /// The bound, bytes.
+        max: u64,
+    },
     /// The system refuses writes to the store, and the database does not report the reason.
     #[error(
         "store `{location}` cannot be written to (while {doing}): a quota, a file size limit or a disk fault; data stored before is intact: fix the cause, then rerun the command"

@@ -17,6 +17,7 @@ impl StoreError {
             Self::RulesMismatch { .. } => "other_rules",
             Self::Malformed(_) => "malformed",
             Self::Full { .. } => "full",
+            Self::LettersFull { .. } => "letters_full",
             Self::Unwritable { .. } => "unwritable",
             Self::ReadOnly { .. } => "read_only",
             Self::LogMismatch { .. } => "other_log",

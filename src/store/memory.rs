@@ -102,7 +102,12 @@ impl State {
 
     fn apply_flush(&mut self, flush: &Flush) {
         self.apply(&flush.trips);
-        self.dead_letters.extend(flush.dead_letters.iter().cloned());
+        for letter in &flush.dead_letters {
+            match self.dead_letters.last_mut() {
+                Some(run) if letter.continues(run) => run.count += letter.count,
+                _ => self.dead_letters.push(letter.clone()),
+            }
+        }
         let changes =
             flush.changes.iter().map(|change| (change.clone(), flush.trips[change.row].clone()));
         self.changes.extend(changes);

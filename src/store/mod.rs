@@ -58,7 +58,7 @@ pub use url::{StoreUrl, StoreUrlError};
 use crate::model::epoch::Epoch;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
-use crate::source::{Cut, Headers};
+use crate::source::{Cut, HTTP_ORIGIN, Headers};
 
 /// The devices to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,8 @@ pub struct DeadLetter {
     pub offset: Offset,
     /// Index of the element if the record is an array.
     pub element: Option<u32>,
+    /// Number of samples: a run of equal ones in a file or request is one letter, of the first.
+    pub count: u64,
     /// Why the sample could not be used.
     pub reason: DeadReason,
     /// What failed, with the value.
@@ -122,6 +124,33 @@ impl DeadLetter {
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.sha256.is_some() || self.key_cut.is_some() || self.headers_cut.is_some()
+    }
+
+    /// Whether its sample follows those of `run` in a file or request, and equals them. Each record
+    /// of a topic has a letter of its own.
+    #[must_use]
+    pub fn continues(&self, run: &Self) -> bool {
+        let follows = match (run.element, self.element) {
+            (None, None) => self.offset - run.offset == run.count.cast_signed(),
+            (Some(first), Some(own)) => {
+                self.offset == run.offset && u64::from(own) == u64::from(first) + run.count
+            }
+            _ => false,
+        };
+        follows
+            && !self.is_of_topic()
+            && self.value == run.value
+            && self.sha256 == run.sha256
+            && (self.reason, &self.message) == (run.reason, &run.message)
+            && (&self.origin, self.log_time_ms) == (&run.origin, run.log_time_ms)
+            && self.key == run.key
+            && self.headers == run.headers
+    }
+
+    /// Whether its record is that of a topic, which has no lines.
+    #[must_use]
+    pub fn is_of_topic(&self) -> bool {
+        self.line == 0 && self.origin != HTTP_ORIGIN
     }
 }
 

@@ -4,11 +4,12 @@
 pub(super) const RETRIED: &str = "retried";
 
 /// Kinds that a daemon can encounter.
-pub(crate) const FAILURE_KINDS: [&str; 10] = [
+pub(crate) const FAILURE_KINDS: [&str; 11] = [
     RETRIED,
     "unreachable",
     "failed",
     "full",
+    "letters_full",
     "unwritable",
     "read_only",
     "gone",

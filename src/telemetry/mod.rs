@@ -233,10 +233,11 @@ pub fn failed(kind: &'static str) {
 }
 
 /// HTTP limits that end a connection, request or response.
-const HTTP_LIMITS: [&str; 10] = [
+const HTTP_LIMITS: [&str; 11] = [
     "client_connections",
     "client_streams",
     "connections",
+    "dead_letters",
     "memory",
     "requests",
     "slow_body",

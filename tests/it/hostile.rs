@@ -24,6 +24,8 @@ struct Letter {
     reason: String,
     message: String,
     line: u64,
+    /// A run of equal samples is one letter.
+    count: u64,
     value: Option<String>,
     value_base64: Option<String>,
     value_bytes: u64,
@@ -62,7 +64,7 @@ fn summary(ran: Ran, code: i32) -> Value {
 fn by_reason(letters: &[Letter]) -> BTreeMap<&str, u64> {
     let mut reasons = BTreeMap::new();
     for letter in letters {
-        *reasons.entry(letter.reason.as_str()).or_default() += 1;
+        *reasons.entry(letter.reason.as_str()).or_default() += letter.count;
     }
     reasons
 }

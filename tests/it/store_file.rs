@@ -193,6 +193,7 @@ fn a_letter_that_another_partition_committed_is_kept_once() {
         partition: 1,
         offset: Offset(offset),
         element,
+        count: 1,
         reason: DeadReason::BadTime,
         message: "no time".into(),
         origin: "samples".into(),
@@ -249,4 +250,95 @@ fn a_row_that_breaks_an_invariant_is_named_not_trusted() {
         assert!(error.contains("truck-17") && error.contains(problem), "{change}: {error}");
         connection.execute_batch("DELETE FROM trips").unwrap();
     }
+}
+
+/// A letter of a file, with a value of this many bytes.
+fn letter_of_file(offset: i64, bytes: usize) -> DeadLetter {
+    DeadLetter {
+        partition: 0,
+        offset: Offset(offset),
+        element: None,
+        count: 1,
+        reason: DeadReason::BadJson,
+        message: "no JSON".into(),
+        origin: "log".into(),
+        line: 1 + offset.unsigned_abs(),
+        log_time_ms: LogTime(0),
+        key: None,
+        key_cut: None,
+        headers: Arc::default(),
+        headers_cut: None,
+        value: vec![b'x'; bytes],
+        value_bytes: bytes as u64,
+        sha256: None,
+    }
+}
+
+#[test]
+fn dead_letters_have_a_bound_and_each_token_a_share_of_it() {
+    const MAX: u64 = 80_000;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let bounded = |token: Option<&str>| {
+        let mut store = open(&file).unwrap();
+        store.bound_letters(MAX, token);
+        store
+    };
+    let add = |token: Option<&str>, offset: i64, bytes: usize| {
+        let flush = Flush {
+            dead_letters: vec![letter_of_file(offset, bytes)],
+            trips: vec![trip(&format!("truck-{offset}"))],
+            ..Flush::default()
+        };
+        block_on(bounded(token).commit(&flush))
+    };
+    let is_full = |added: Result<(), StoreError>| match added {
+        Ok(()) => false,
+        Err(StoreError::LettersFull { max: MAX, .. }) => true,
+        Err(other) => panic!("{other}"),
+    };
+    // A token has an eighth, and what it sends beyond that is not stored in part.
+    assert!(!is_full(add(Some("phone"), 0, 9_000)));
+    assert!(is_full(add(Some("phone"), 1, 1_000)));
+    assert_eq!(block_on(open(&file).unwrap().covering("truck-1", NOON)).unwrap(), None);
+    let good = Flush { trips: vec![trip("truck-2")], ..Flush::default() };
+    block_on(bounded(Some("phone")).commit(&good)).unwrap();
+    assert!(!is_full(add(Some("other"), 3, 9_000)), "another token has its own share");
+    assert!(!is_full(add(None, 4, 40_000)), "a file has all of it");
+    assert!(is_full(add(None, 5, 30_000)));
+    assert!(!is_full(add(None, 6, 20_000)));
+    assert!(is_full(add(Some("third"), 7, 5_000)), "all letters together are at the bound");
+    // A staged part is undone with the rest.
+    let store = bounded(None);
+    let staged = Flush { dead_letters: vec![letter_of_file(8, 10)], ..Flush::default() };
+    block_on(store.stage(&staged)).unwrap();
+    let large = Flush { dead_letters: vec![letter_of_file(9, 30_000)], ..Flush::default() };
+    assert!(is_full(block_on(store.commit(&large))));
+    let all = DeadLetterFilter { limit: 100, ..DeadLetterFilter::default() };
+    let ids: Vec<_> = store.dead_letters(&all).unwrap().iter().map(|kept| kept.id).collect();
+    assert_eq!(ids.len(), 4);
+    // What is removed makes place.
+    store.delete_letters(&ids[..1]).unwrap();
+    drop(store);
+    assert!(!is_full(add(Some("phone"), 10, 5_000)));
+}
+
+#[test]
+fn a_run_continues_over_flushes_and_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trips.db");
+    let add = |offset: i64, bytes: usize, count: u64| {
+        let letter = DeadLetter { count, ..letter_of_file(offset, bytes) };
+        let flush = Flush { dead_letters: vec![letter], ..Flush::default() };
+        block_on(open(&file).unwrap().commit(&flush)).unwrap();
+    };
+    add(0, 3, 1);
+    add(1, 3, 4);
+    add(5, 3, 1);
+    add(6, 4, 1);
+    add(8, 4, 1);
+    let all = DeadLetterFilter { limit: 100, ..DeadLetterFilter::default() };
+    let kept = open(&file).unwrap().dead_letters(&all).unwrap();
+    let kept: Vec<_> = kept.iter().map(|it| (it.letter.offset.get(), it.letter.count)).collect();
+    assert_eq!(kept, [(0, 6), (6, 1), (8, 1)]);
 }

@@ -46,7 +46,11 @@ fn row(StoredLetter { id, letter }: &StoredLetter) -> [String; 4] {
         0 => format!("{}:{}:{}", letter.origin, letter.partition, letter.offset),
         line => format!("{}:{line}", letter.origin),
     };
-    [id.to_string(), letter.reason.name().into(), position, letter.message.clone()]
+    let message = match letter.count {
+        1 => letter.message.clone(),
+        count => format!("{} ({count} times in a row)", letter.message),
+    };
+    [id.to_string(), letter.reason.name().into(), position, message]
 }
 
 /// Prints one dead letter; `raw`: its original bytes only.

@@ -14,7 +14,7 @@ use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{InvalidRequest, NoResult};
 use crate::pipeline::schemas::{KnownSchemas, known_schemas};
-use crate::source::{Decoder, HTTP_ORIGIN, RecordContext};
+use crate::source::{Decoder, RecordContext};
 use crate::store::{
     Access, AnyStore, DeadLetter, DeadLetterFilter, EmbeddedStore, EpochStore, KeptDeadLetter,
     OpenOptions, StoreUrl,
@@ -135,9 +135,8 @@ impl LetterFilter {
 pub(super) fn letter_context(letter: &DeadLetter) -> RecordContext<'_> {
     let key = letter.key.as_deref();
     match letter.line {
-        // Records of a topic have no lines.
         0 => {
-            let topic = (letter.origin != HTTP_ORIGIN).then_some(&*letter.origin);
+            let topic = letter.is_of_topic().then_some(&*letter.origin);
             RecordContext { key, headers: &letter.headers, topic, file: None }
         }
         _ => RecordContext { key, ..RecordContext::of_file(&letter.origin) },

@@ -10,6 +10,7 @@ fn letter(key: Option<&str>, value: &str, reason: DeadReason, message: &str) -> 
         partition: 2,
         offset: Offset(7),
         element: None,
+        count: 1,
         reason,
         message: message.to_owned(),
         origin: "samples".into(),

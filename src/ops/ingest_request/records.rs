@@ -21,6 +21,8 @@ pub struct Records {
     ranges: Vec<Range<u32>>,
     /// Headers of the request, for a field map that names them.
     headers: Headers,
+    /// Name of the token that they were sent with.
+    sender: String,
     /// The preset that reads them; `None`: the rules of the store.
     preset: Option<&'static Preset>,
     /// Dropped with the records.
@@ -52,7 +54,8 @@ impl Records {
     }
 
     fn new(body: Vec<u8>, ranges: Vec<Range<u32>>, preset: Option<&'static Preset>) -> Self {
-        Self { body, ranges, headers: Headers::new(), preset, _guard: Box::new(()) }
+        let (headers, sender) = (Headers::new(), String::new());
+        Self { body, ranges, headers, sender, preset, _guard: Box::new(()) }
     }
 
     /// Adds the headers of the request, without secrets.
@@ -61,6 +64,17 @@ impl Records {
         let public = headers.filter(|(name, _)| !SECRET_HEADERS.contains(name));
         let headers = public.map(|(name, value)| (name.to_owned(), Some(value.to_vec())));
         Self { headers: headers.collect(), ..self }
+    }
+
+    /// Names the token that they were sent with. Those of one token take turns, and share a part of
+    /// the space for dead letters.
+    #[must_use]
+    pub fn sent_by(self, token: &str) -> Self {
+        Self { sender: token.to_owned(), ..self }
+    }
+
+    pub(super) fn sender(&self) -> &str {
+        &self.sender
     }
 
     /// The headers that a field map names.

@@ -60,6 +60,12 @@ pub(super) struct PendingLetters {
 
 impl PendingLetters {
     fn push(&mut self, letter: DeadLetter) {
+        if let Some(run) = self.letters.last_mut()
+            && letter.continues(run)
+        {
+            run.count += letter.count;
+            return;
+        }
         self.bytes += memory(&letter, self.letters.last());
         self.letters.push(letter);
     }
@@ -169,6 +175,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             partition: self.log.partition,
             offset: entry.offset,
             element,
+            count: 1,
             reason: fault.reason,
             message: fault.message,
             origin: batch.origin.to_string(),

@@ -143,6 +143,7 @@ fn letter_of(batch: &Batch) -> DeadLetter {
         partition: 0,
         offset: batch.entries[0].offset,
         element: None,
+        count: 1,
         reason: DeadReason::BadJson,
         message: "message".to_owned(),
         origin: "origin".to_owned(),
@@ -172,4 +173,56 @@ fn letters_are_staged_when_they_take_too_much_memory() {
     }
     block_on(processor.flush()).unwrap();
     assert_eq!(store.memory.dead_letters().len(), 4);
+}
+
+/// Absorbs records of a file with these values, none of which can be used; each is of this many
+/// elements. Returns the first offset, element, number and value of each letter.
+fn of_file(values: &[&str]) -> Vec<(i64, Option<u32>, u64, String)> {
+    let store = TestStore::default();
+    let mut processor = processor(&store, ProcessorConfig::default());
+    for (value, offset) in values.iter().zip(0..) {
+        let mut batch = Batch { origin: "log".into(), ..Batch::default() };
+        push_entry(&mut batch, offset, value.as_bytes(), Err(bad_json()));
+        batch.entries[0].line = 1 + offset.unsigned_abs();
+        block_on(processor.absorb(&batch)).unwrap();
+        if offset % 3 == 0 {
+            block_on(processor.flush()).unwrap();
+        }
+    }
+    block_on(processor.flush()).unwrap();
+    assert_eq!(processor.counts().dead(), values.len() as u64, "I3 counts elements");
+    let letters = store.memory.dead_letters().into_iter();
+    let shown = |letter: DeadLetter| {
+        let value = String::from_utf8(letter.value).unwrap();
+        (letter.offset.get(), letter.element, letter.count, value)
+    };
+    letters.map(shown).collect()
+}
+
+#[test]
+fn a_run_of_equal_bad_samples_of_a_file_is_one_letter() {
+    let run = |offset, count, value: &str| (offset, None, count, value.to_owned());
+    let found = of_file(&["0", "0", "0", "0", "1", "0", "0"]);
+    assert_eq!(found, [run(0, 4, "0"), run(4, 1, "1"), run(5, 2, "0")]);
+    assert_eq!(of_file(&["0"; 1000]), [run(0, 1000, "0")]);
+    // A sample between them, and records of a topic, which have no line.
+    let mut batch = Batch { origin: "log".into(), ..Batch::default() };
+    push_entry(&mut batch, 1, b"0", Err(bad_json()));
+    push_sample(&mut batch, 2, "van", 1);
+    push_entry(&mut batch, 3, b"0", Err(bad_json()));
+    push_entry(&mut batch, 4, b"0", Err(bad_json()));
+    let (counts, letters) = absorb(&batch);
+    assert_eq!((letters.len(), counts.dead()), (3, 3));
+    batch.entries.iter_mut().for_each(|entry| entry.line = 9);
+    assert_eq!(absorb(&batch).1.len(), 2);
+}
+
+#[test]
+fn a_run_of_equal_elements_of_a_record_is_one_letter() {
+    let mut batch = bad_array(MAX_BAD_ELEMENTS);
+    batch.origin = "log".into();
+    batch.entries.iter_mut().for_each(|entry| entry.line = 1);
+    let (counts, letters) = absorb(&batch);
+    assert_eq!(letters, [letter(Some(0), "[]", "no")]);
+    assert_eq!((counts.delivered, counts.dead()), (100, 100));
 }

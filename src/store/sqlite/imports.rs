@@ -2,19 +2,19 @@
 
 use rusqlite::{Connection, params};
 
-use super::{SqliteStore, failed};
+use super::{SqliteStore, failed, letters};
 use crate::model::rules::Rules;
 use crate::store::StoreError;
 
 /// Removes what imports left of which no sample was applied, and records the rules of the next.
 /// Returns the number of dead letters removed.
 fn start_over(connection: &Connection, rules: &Rules) -> rusqlite::Result<u64> {
-    let removed = connection.execute("DELETE FROM dead_letters", [])?;
+    let removed = letters::delete_all(connection)?;
     connection.execute("DELETE FROM parts", [])?;
     connection.execute("DELETE FROM imports", [])?;
     let put = "INSERT OR REPLACE INTO log (one, kind, rules, delivered) VALUES (1, 'files', ?1, 0)";
     connection.execute(put, [rules.to_json()])?;
-    Ok(removed as u64)
+    Ok(removed)
 }
 
 /// Whether a store of files never applied a sample, so that nothing depends on its rules. A dead

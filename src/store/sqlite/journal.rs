@@ -1,60 +1,15 @@
-//! The journal in SQLite: position, dead letters, changes and imports.
+//! The journal in SQLite: position, changes and imports.
 
-use std::error::Error;
-use std::sync::Arc;
-
-use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, failed, trips};
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
-use crate::model::reason::DeadReason;
-use crate::model::scalar::{LogTime, Offset};
+use crate::model::scalar::Offset;
 use crate::model::tag::Tag;
-use crate::source::Headers;
 use crate::store::hooks::{self, Step};
-use crate::store::{DeadLetter, Flush, Journal, Position, StoreError};
+use crate::store::{Flush, Journal, Position, StoreError};
 use crate::views::{ViewError, event};
-
-/// A dead letter with its number in the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptDeadLetter {
-    /// Number of the dead letter in this store, from 1.
-    pub id: i64,
-    /// The dead letter.
-    pub letter: DeadLetter,
-}
-
-/// Selects dead letters.
-#[derive(Clone, Debug, Default)]
-pub struct DeadLetterFilter {
-    /// Only those of this reason.
-    pub reason: Option<DeadReason>,
-    /// Only those whose record has this timestamp or a later one, ms since 1970.
-    pub from_ms: Option<LogTime>,
-    /// Only those whose record has this timestamp or an earlier one, ms since 1970.
-    pub upto_ms: Option<LogTime>,
-    /// Only those after this number.
-    pub after: i64,
-    /// Maximum number of dead letters to return.
-    pub limit: usize,
-}
-
-/// The dead letters that were committed ahead of the position of their partition: the flush of
-/// another partition commits what this one has staged, and the process may end before its own does.
-pub(super) const LETTERS_AHEAD: &str = "CREATE TEMP TABLE letters_ahead
-     (partition INTEGER NOT NULL, log_offset INTEGER NOT NULL, element INTEGER);
-     CREATE INDEX temp.letters_ahead_place ON letters_ahead (partition, log_offset, element);";
-
-/// Skips a dead letter of a topic's record that is read again: it was stored the first time, and
-/// may have been replayed or purged since.
-const DEAD_LETTER: &str = "INSERT INTO dead_letters (log_offset, element, reason, message, origin,
-     line, log_time, value, value_bytes, sha256, partition, key, headers)
-     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
-     WHERE NOT EXISTS (SELECT 1 FROM positions WHERE partition = ?11 AND next_offset > ?1)
-     AND NOT EXISTS (SELECT 1 FROM temp.letters_ahead
-     WHERE partition = ?11 AND log_offset = ?1 AND element IS ?2)";
 
 fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
     let replace = "INSERT OR REPLACE INTO parts (first_offset, from_bytes, upto_bytes, line, head,
@@ -100,39 +55,6 @@ fn read_format(name: &str) -> rusqlite::Result<InputFormat> {
         let unknown = format!("unknown format `{name}`");
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
     })
-}
-
-/// `[["name", "value in base64"], ["name", null]]`
-fn headers_json(headers: &Headers) -> String {
-    let text = |value: &Option<Vec<u8>>| value.as_ref().map(|value| BASE64.encode(value));
-    let pairs: Vec<_> = headers.iter().map(|(name, value)| (name, text(value))).collect();
-    serde_json::to_string(&pairs).expect("pairs of texts")
-}
-
-fn read_headers(json: &str) -> Result<Headers, Box<dyn Error + Send + Sync>> {
-    let pairs: Vec<(String, Option<String>)> = serde_json::from_str(json)?;
-    let bytes =
-        |value: Option<String>| value.map(|text| BASE64.decode(text.as_bytes())).transpose();
-    pairs.into_iter().map(|(name, value)| Ok((name, bytes(value)?))).collect()
-}
-
-fn record_dead_letters(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<()> {
-    connection.prepare_cached(DEAD_LETTER)?.execute(params![
-        letter.offset,
-        letter.element,
-        letter.reason.name(),
-        letter.message,
-        letter.origin,
-        letter.line.cast_signed(),
-        letter.log_time_ms,
-        letter.value,
-        letter.value_bytes.cast_signed(),
-        letter.sha256,
-        letter.partition,
-        letter.key.as_deref(),
-        headers_json(&letter.headers),
-    ])?;
-    Ok(())
 }
 
 fn record_changes(
@@ -187,41 +109,13 @@ pub(super) fn record_tag(
     trim_changes(connection, keep_changes)
 }
 
-fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
-    let reason: String = row.get("reason")?;
-    let reason = DeadReason::from_name(&reason).ok_or_else(|| {
-        let unknown = format!("unknown reason `{reason}`");
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
-    })?;
-    let headers = read_headers(row.get_ref("headers")?.as_str()?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error)
-    })?;
-    let letter = DeadLetter {
-        partition: row.get("partition")?,
-        offset: row.get("log_offset")?,
-        element: row.get("element")?,
-        reason,
-        message: row.get("message")?,
-        origin: row.get("origin")?,
-        line: row.get::<_, i64>("line")?.cast_unsigned(),
-        log_time_ms: row.get("log_time")?,
-        key: row.get::<_, Option<Vec<u8>>>("key")?.map(Arc::from),
-        key_cut: None,
-        headers: Arc::new(headers),
-        headers_cut: None,
-        value: row.get("value")?,
-        value_bytes: row.get::<_, i64>("value_bytes")?.cast_unsigned(),
-        sha256: row.get("sha256")?,
-    };
-    Ok(KeptDeadLetter { id: row.get("id")?, letter })
-}
-
 impl Journal for SqliteStore {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         if !ahead.has_news() {
             return Ok(());
         }
         let connection = self.connection();
+        self.admit_letters(&connection, &ahead.dead_letters)?;
         self.or_rollback(&connection, self.put(&connection, ahead))
     }
 
@@ -250,6 +144,7 @@ impl SqliteStore {
         record_position: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), StoreError> {
         let connection = self.connection();
+        self.admit_letters(&connection, &flush.dead_letters)?;
         let committed = self.put(&connection, flush).and_then(|()| {
             record_position(&connection)?;
             connection.execute_batch("COMMIT")
@@ -258,16 +153,6 @@ impl SqliteStore {
         self.check_path()?;
         hooks::reached(Step::After);
         Ok(())
-    }
-
-    /// Finds the dead letters that an earlier process committed ahead of the position of their
-    /// partition: their records are read again.
-    pub(super) fn find_letters_ahead(&self) -> Result<(), StoreError> {
-        let find = "INSERT INTO temp.letters_ahead
-             SELECT partition, log_offset, element FROM dead_letters JOIN positions
-             USING (partition) WHERE log_offset >= next_offset";
-        let found = self.connection().execute(find, []);
-        found.map(drop).map_err(failed(&self.location, "reading dead letters"))
     }
 
     /// Begins the transaction of the next flush unless it is open already.
@@ -284,10 +169,7 @@ impl SqliteStore {
         self.begin_transaction(connection)?;
         flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
         hooks::reached(Step::Within);
-        if self.keep_letters {
-            let letters = &flush.dead_letters;
-            letters.iter().try_for_each(|letter| record_dead_letters(connection, letter))?;
-        }
+        self.put_letters(connection, &flush.dead_letters)?;
         record_changes(connection, flush, self.keep_changes)
     }
 
@@ -330,39 +212,6 @@ impl SqliteStore {
         let count = "SELECT count(*) FROM trips WHERE start_time >= bucket";
         let counted = self.connection().query_row(count, [], |row| row.get::<_, i64>(0));
         Ok(counted.map_err(failed(&self.location, "counting trips"))?.cast_unsigned())
-    }
-
-    /// Number of the last dead letter; 0 if there is none.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn last_dead_letter(&self) -> Result<i64, StoreError> {
-        let select = "SELECT coalesce(max(id), 0) FROM dead_letters";
-        let found = self.connection().query_row(select, [], |row| row.get(0));
-        found.map_err(failed(&self.location, "reading dead letters"))
-    }
-
-    /// Dead letters in the order they were stored.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn dead_letters(
-        &self,
-        filter: &DeadLetterFilter,
-    ) -> Result<Vec<KeptDeadLetter>, StoreError> {
-        let select = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT * FROM dead_letters WHERE id > ?1 AND (?2 IS NULL OR reason = ?2)
-                 AND (?4 IS NULL OR log_time >= ?4) AND (?5 IS NULL OR log_time <= ?5)
-                 ORDER BY id ASC LIMIT ?3",
-            )?;
-            let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-            let reason = filter.reason.map(DeadReason::name);
-            let values = params![filter.after, reason, limit, filter.from_ms, filter.upto_ms];
-            let rows = statement.query_map(values, read_letter)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        select(&self.connection()).map_err(failed(&self.location, "reading dead letters"))
     }
 
     /// Numbers of the stored change events: the first one, and the one after the last.

@@ -32,12 +32,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use file::FileId;
-pub use journal::{DeadLetterFilter, KeptDeadLetter};
+pub use letters::{DeadLetterFilter, KeptDeadLetter};
 #[cfg(feature = "internals")]
 pub use open::FORMATS;
 pub use topic::SqlitePartition;
 
 use self::file::StoreFile;
+use self::letters::LetterBound;
 use self::lock::{ReaderLock, WriterLock};
 use super::StoreError;
 use super::hooks::TestCounter;
@@ -55,6 +56,7 @@ pub struct SqliteStore {
     reading: Option<ReaderLock>,
     keep_changes: u64,
     keep_letters: bool,
+    letters: LetterBound,
     rows_read: TestCounter,
 }
 
@@ -87,6 +89,7 @@ impl SqliteStore {
             reading: None,
             keep_changes,
             keep_letters: true,
+            letters: LetterBound::default(),
             rows_read,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::file::{FileId, StoreFile};
-use super::journal::LETTERS_AHEAD;
+use super::letters::LETTERS_AHEAD;
 use super::lock::WriterLock;
 use super::{SqliteStore, failed};
 use crate::model::rules::Rules;

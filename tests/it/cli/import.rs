@@ -145,11 +145,16 @@ fn every_malformed_line_becomes_a_dead_letter() {
     assert!(summary["dead_letters"].as_object().unwrap().len() >= 8, "{summary}");
 
     let letters = folder.run("dlq ls").ends(0).objects();
-    let found: BTreeSet<u64> = letters.iter().map(|letter| number(&letter["line"])).collect();
+    // A run of equal lines is one letter.
+    let lines = |letter: &Value| {
+        let first = number(&letter["line"]);
+        first..first + number(&letter["count"])
+    };
+    let found: BTreeSet<u64> = letters.iter().flat_map(lines).collect();
     assert_eq!(found, bad);
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for letter in &letters {
-        *reasons.entry(letter["reason"].as_str().unwrap()).or_default() += 1;
+        *reasons.entry(letter["reason"].as_str().unwrap()).or_default() += number(&letter["count"]);
     }
     assert_eq!(json!(reasons), summary["dead_letters"]);
 }
@@ -208,4 +213,35 @@ fn the_worked_example_of_the_contract() {
         assert_eq!(trip["absorbed"], json!(absorbed.into_iter().map(id).collect::<Vec<_>>()));
         assert_eq!(summary["ids_retired"], trip["absorbed"].as_array().unwrap().len());
     }
+}
+
+#[test]
+fn dead_letters_without_end_stop_an_import_that_resumes_once_they_have_place() {
+    let bad =
+        |nth: u32| format!("{{\"device_id\":\"van\",\"bad\":{nth},\"pad\":\"{:900}\"}}\n", "");
+    let lines = minutes("van", &[0, 1]) + &(0..400).map(bad).collect::<String>();
+    let folder = Folder::with("log", lines + &minutes("van", &[2]));
+    let bounded = "ingest log --json --max-dead-letters 200KB";
+    let words = ["no more dead letters", "200000 bytes", "tstar dlq purge", "rerun the command"];
+    folder.run(bounded).ends(65).says(&words);
+    // It stops there again, and loses nothing when there is place.
+    folder.run(bounded).ends(65).says(&words);
+    let summary = folder.run("ingest log --json").ends(0).json();
+    assert_eq!(summary["dead_letters"], json!({ "missing_field": 400 }));
+    assert_eq!(folder.run("dlq ls --limit 1000").ends(0).objects().len(), 400);
+    assert_eq!(folder.trips("trips.db")[0]["samples"], 3);
+}
+
+#[test]
+fn a_run_of_equal_rows_is_one_letter_and_counts_as_what_it_is() {
+    let folder = Folder::with("log", "0\n".repeat(50_000));
+    let summary = folder.run("ingest log --input-format ndjson --json").ends(65).json();
+    assert_eq!(summary["delivered"], 50_000);
+    assert_eq!(summary["dead_letters"], json!({ "bad_json": 50_000 }));
+    let letters = folder.run("dlq ls").ends(0).objects();
+    assert_eq!((letters.len(), &letters[0]["count"]), (1, &json!(50_000)));
+    let shown = folder.run("dlq ls --format table").ends(0).text();
+    assert!(shown.contains("(50000 times in a row)") && shown.contains("log:1"), "{shown}");
+    let size = std::fs::metadata(folder.path("trips.db")).unwrap().len();
+    assert!(size < 300_000, "{size} bytes");
 }

@@ -169,15 +169,17 @@ fn make(folder: &Folder) -> Log {
 fn check_letters(log: &Log, letters: &[Letter]) {
     let lines: Vec<_> = log.bytes.split(|byte| *byte == b'\n').collect();
     let shown = |line: u64| String::from_utf8_lossy(lines[line as usize - 1]).into_owned();
-    for (letter, (line, reason)) in letters.iter().zip(&log.bad) {
-        let found = (letter.line, letter.reason.as_str());
+    let each = letters.iter().flat_map(|letter| (0..letter.count).map(move |nth| (nth, letter)));
+    let each: Vec<_> = each.collect();
+    for ((nth, letter), (line, reason)) in each.iter().zip(&log.bad) {
+        let found = (if *nth == 0 { letter.line } else { *line }, letter.reason.as_str());
         assert_eq!(found, (*line, *reason), "{}: {}", shown(*line), letter.message);
         let whole = lines[*line as usize - 1];
         let whole = whole.strip_suffix(b"\r").unwrap_or(whole);
         assert!(letter.bytes() == whole, "other bytes than line {line}: {}", shown(*line));
         assert_eq!((letter.value_bytes, &letter.sha256), (whole.len() as u64, &None));
     }
-    assert_eq!(letters.len(), log.bad.len());
+    assert_eq!(each.len(), log.bad.len());
 }
 
 #[test]

@@ -96,7 +96,63 @@ fn a_small_body_of_countless_samples_takes_little_memory() {
             assert!(problem["detail"].as_str().unwrap().contains("more than 100000"), "{problem}");
         }
     }
+    // An array within an array, and the records of an app, whose elements are found when they are
+    // decoded.
+    let nested = gzip(format!("[[{}0]]", "0,".repeat((most - 8) / 2)).as_bytes());
+    let batch = gzip(format!("{{\"locations\":[{}0]}}", "0,".repeat((most - 32) / 2)).as_bytes());
+    let headers = format!("{}content-encoding: gzip\r\n", bearer());
+    for (target, body) in [("/v1/samples", &nested), ("/v1/in/overland", &batch)] {
+        let problem = server.request("POST", target, &headers, body).fails(400, "bad_request");
+        assert!(problem["detail"].as_str().unwrap().contains("more than 100000"), "{problem}");
+    }
     assert!(server.peak_memory() < 150 << 20, "{} bytes", server.peak_memory());
+}
+
+#[test]
+fn letters_of_one_token_leave_place_for_those_of_others() {
+    let folder = Folder::new();
+    worked_example(&folder);
+    let tokens = ["phone", "other"].map(|name| (name, format!("token-of-the-{name}")));
+    let lines = tokens.each_ref().map(|(name, secret)| format!("{name}:read,write:{secret}"));
+    folder.write("token", lines.join("\n"));
+    folder.write("tstar.toml", "max_dead_letters = \"80KB\"\n");
+    let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
+    let post = |nth: usize, target: &str, body: &str| {
+        let bearer = format!("authorization: Bearer {}\r\n", tokens[nth].1);
+        server.request("POST", target, &bearer, body.as_bytes())
+    };
+    let bad = |nth: usize| format!("{{\"bad\":{nth},\"pad\":\"{:1000}\"}}\n", "");
+    let full = (0..20).position(|nth| post(0, "/v1/samples", &bad(nth)).status == 507);
+    assert!(matches!(full, Some(5..=9)), "{full:?}");
+    let problem = post(0, "/v1/samples", &bad(99)).fails(507, "letters_full");
+    assert!(problem["detail"].as_str().unwrap().contains("tstar dlq"), "{problem}");
+    post(0, "/v1/in/overland", &"x".repeat(1000)).fails(507, "letters_full");
+    let good = minutes("late", &[1]);
+    post(0, "/v1/samples", &good).is(200);
+    // Neither the good sample nor the bad one is stored if the letter has no place.
+    let mixed = minutes("mixed", &[1]) + &bad(100);
+    post(0, "/v1/samples", &mixed).fails(507, "letters_full");
+    let found = post(1, "/v1/samples", &bad(101)).is(200).json();
+    assert_eq!((&found["refused"], &found["results"][0]["status"]), (&1.into(), &"dead".into()));
+    let bearer = format!("authorization: Bearer {}\r\n", tokens[1].1);
+    let target = "/v1/trips/lookup?device=mixed&at=2024-05-01T08:01:00Z";
+    server.request("GET", target, &bearer, b"").fails(404, "no_trip");
+    let text = server.request("GET", "/metrics", &bearer, b"").is(200).text();
+    assert!(text.contains("tstar_http_rejected_total{reason=\"dead_letters\"}"), "{text}");
+    folder.run("dlq purge --all --yes --store sqlite:trips.db").ends(0);
+    post(0, "/v1/samples", &bad(102)).is(200);
+}
+
+#[test]
+fn equal_bad_samples_of_a_request_are_one_letter() {
+    let folder = Folder::new();
+    let server = taking(&folder, "");
+    let packed = gzip("0\n".repeat(100_000).as_bytes());
+    let headers = format!("{}content-encoding: gzip\r\n", bearer());
+    let found = server.request("POST", "/v1/samples", &headers, &packed).is(200).json();
+    assert_eq!((&found["taken"], &found["refused"]), (&0.into(), &100_000.into()));
+    let letters = folder.run("dlq ls --store sqlite:trips.db").ends(0).objects();
+    assert_eq!((letters.len(), &letters[0]["count"]), (1, &100_000.into()));
 }
 
 #[test]
@@ -273,6 +329,30 @@ fn large_answers_count_until_they_are_taken_and_slow_readers_are_closed() {
     let target = format!("/v1/trips/{LONG_TRIP}?path=true");
     let trip = server.request("GET", &target, &bearer(), b"").is(200).json();
     assert_eq!(trip["path"]["times"].as_array().unwrap().len(), 50_000);
+}
+
+#[test]
+fn readers_that_are_slow_leave_place_for_those_of_another_token() {
+    let folder = Folder::with("long.ndjson", long_trip(50_000));
+    folder.ingest("long.ndjson --store sqlite:trips.db");
+    let other = "token-of-another-reader";
+    folder.write("token", format!("ops:read,write:{SECRET}\nother:read:{other}"));
+    let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
+    let target = format!("/v1/trips/{LONG_TRIP}?path=true");
+    let slow = |_| {
+        let stream = server.connect();
+        send(&stream, &format!("GET {target} HTTP/1.1\r\nhost: x\r\n{}\r\n", bearer()));
+        stream
+    };
+    let readers: Vec<_> = (0..40).map(slow).collect();
+    let found: Vec<String> = readers.iter().map(status).collect();
+    assert!(found.iter().any(|status| status == "503"), "{found:?}");
+    // They do not read, and still hold all that their token may.
+    let other = format!("authorization: Bearer {other}\r\n");
+    let trip = server.request("GET", &target, &other, b"").is(200).json();
+    assert_eq!(trip["path"]["times"].as_array().unwrap().len(), 50_000);
+    let text = server.request("GET", "/metrics", &other, b"").is(200).text();
+    assert!(text.contains("tstar_http_rejected_total{reason=\"client_answers\"}"), "{text}");
 }
 
 #[test]
