@@ -11,8 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use super::audit::Refusals;
 use super::body::MAX_SAMPLES;
 use super::budget::Budget;
-use super::changes::StreamClient;
-use super::clients::PerClient;
+use super::clients::{ClientKey, PerClient};
 use super::connection::Tls;
 use super::middleware::policy;
 use super::phase::{OpenStore, Phase, Store};
@@ -28,7 +27,10 @@ use crate::views::is_open;
 const MAX_BODIES: usize = 4 * MAX_SAMPLES;
 
 /// Maximum memory of all answers being sent, in bytes.
-const MAX_ANSWERS: usize = 64 << 20;
+pub(super) const MAX_ANSWERS: usize = 64 << 20;
+
+/// Maximum concurrent lookups of many pairs; more wait.
+const MAX_BULK_LOOKUPS: usize = 4;
 
 /// Options of the HTTP server.
 #[derive(Clone, Debug)]
@@ -162,6 +164,10 @@ pub struct App {
     pub(super) bodies: Budget,
     /// Bounds the threads for work that would delay other requests.
     workers: Arc<Semaphore>,
+    /// Bounds the lookups of many pairs, which read one after the other: the reads of other
+    /// requests wait for few of theirs.
+    pub(super) bulk_lookups: Semaphore,
+    pub(super) client_lookups: PerClient<ClientKey>,
     pub(super) sessions: Sessions,
     /// What is logged of requests that are refused.
     pub(super) refusals: Refusals,
@@ -172,7 +178,9 @@ pub struct App {
     pub(super) owners: Option<Arc<Owners>>,
     pub(super) requests: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
-    pub(super) client_streams: PerClient<StreamClient>,
+    pub(super) client_streams: PerClient<ClientKey>,
+    /// Memory of the answers being sent to each client, bytes.
+    pub(super) client_answers: PerClient<ClientKey>,
     clock: fn() -> i64,
 }
 
@@ -187,6 +195,8 @@ impl App {
             answers: Budget::new(MAX_ANSWERS),
             bodies: Budget::new(MAX_BODIES),
             workers: Arc::new(Semaphore::new(workers)),
+            bulk_lookups: Semaphore::new(MAX_BULK_LOOKUPS),
+            client_lookups: PerClient::default(),
             sessions: Sessions::default(),
             refusals: Refusals::default(),
             log: None,
@@ -195,6 +205,7 @@ impl App {
             requests: Arc::new(Semaphore::new(options.requests)),
             streams: Arc::new(Semaphore::new(options.streams)),
             client_streams: PerClient::default(),
+            client_answers: PerClient::default(),
             options,
             clock,
         };

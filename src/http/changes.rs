@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,12 +18,11 @@ use utoipa::ToSchema;
 
 use super::access::Access;
 use super::app::App;
-use super::clients::{ClientSlot, Peer};
+use super::clients::{ClientKey, ClientSlot, Peer};
 use super::feed::FeedCursor;
 use super::params::Params;
 use super::phase::{Phase, draining};
 use super::problem::{ParamError, Problem};
-use super::sessions::SessionKey;
 use super::token::Right;
 use super::trip_response::MAX_LIST;
 use crate::kafka::tail::Offsets;
@@ -140,29 +138,16 @@ pub async fn follow(
     Ok(Sse::new(events).keep_alive(keep).into_response())
 }
 
-/// Whose streams are limited together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum StreamClient {
-    /// A login.
-    Session(SessionKey),
-    /// An address without one, or an IPv6 network.
-    Network(IpAddr),
-}
-
 /// Counts a stream of a client.
 fn acquire_stream(
     app: &App,
     access: &Access,
     peer: Option<Peer>,
-) -> Result<Option<ClientSlot<StreamClient>>, Problem> {
+) -> Result<Option<ClientSlot<ClientKey>>, Problem> {
     let Some(peer) = peer else { return Ok(None) };
     let options = &app.options;
-    let client = match access.session() {
-        Some(used) => StreamClient::Session(used.key),
-        None => StreamClient::Network(peer.network()),
-    };
     let max = peer.limit(options.streams_per_client, options.streams);
-    let slot = app.client_streams.acquire(client, max);
+    let slot = app.client_streams.acquire(ClientKey::from_request(access, peer), max);
     let detail = "this client has too many change streams";
     slot.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))
 }
@@ -188,7 +173,7 @@ struct Follower {
     pending: VecDeque<(FeedCursor, Arc<str>)>,
     phase: watch::Receiver<Phase>,
     /// Its places in the limits of the client and of the server.
-    _limits: (Option<ClientSlot<StreamClient>>, OwnedSemaphorePermit),
+    _limits: (Option<ClientSlot<ClientKey>>, OwnedSemaphorePermit),
 }
 
 /// The type of an event.

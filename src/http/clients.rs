@@ -5,6 +5,10 @@ use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::access::Access;
+use super::sessions::SessionKey;
+use super::token::TokenKey;
+
 /// Address of the other end of a connection: the client, or a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
@@ -34,6 +38,28 @@ impl Peer {
     }
 }
 
+/// Whose requests are limited together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ClientKey {
+    /// A login.
+    Session(SessionKey),
+    /// A token, wherever it is used, with its logins.
+    Token(TokenKey),
+    /// An address without a login, or an IPv6 network.
+    Network(IpAddr),
+}
+
+impl ClientKey {
+    /// The client of a request: its login, or else its address.
+    #[must_use]
+    pub fn from_request(access: &Access, peer: Peer) -> Self {
+        match access.session() {
+            Some(used) => Self::Session(used.key),
+            None => Self::Network(peer.network()),
+        }
+    }
+}
+
 /// What each client holds now, by client.
 #[derive(Debug)]
 pub struct PerClient<K>(Arc<Mutex<HashMap<K, usize>>>);
@@ -51,13 +77,19 @@ fn lock<K>(counts: &Mutex<HashMap<K, usize>>) -> MutexGuard<'_, HashMap<K, usize
 impl<K: Clone + Eq + Hash> PerClient<K> {
     /// Acquires a slot for a client, unless it already holds `max`.
     pub fn acquire(&self, client: K, max: usize) -> Option<ClientSlot<K>> {
+        self.acquire_many(client, 1, max)
+    }
+
+    /// Acquires a slot of some weight, unless the client then holds more than `max`. One that holds
+    /// nothing gets a slot of any weight.
+    pub fn acquire_many(&self, client: K, weight: usize, max: usize) -> Option<ClientSlot<K>> {
         let mut counts = lock(&self.0);
         let held = counts.entry(client.clone()).or_default();
-        if *held >= max {
+        if *held > 0 && held.saturating_add(weight) > max {
             return None;
         }
-        *held += 1;
-        Some(ClientSlot { counts: Arc::clone(&self.0), client })
+        *held += weight;
+        Some(ClientSlot { counts: Arc::clone(&self.0), client, weight })
     }
 }
 
@@ -66,13 +98,14 @@ impl<K: Clone + Eq + Hash> PerClient<K> {
 pub struct ClientSlot<K: Eq + Hash> {
     counts: Arc<Mutex<HashMap<K, usize>>>,
     client: K,
+    weight: usize,
 }
 
 impl<K: Eq + Hash> Drop for ClientSlot<K> {
     fn drop(&mut self) {
         let mut counts = lock(&self.counts);
         if let Some(held) = counts.get_mut(&self.client) {
-            *held -= 1;
+            *held -= self.weight;
             if *held == 0 {
                 counts.remove(&self.client);
             }
@@ -99,6 +132,18 @@ mod tests {
         drop(first);
         assert!(counts.acquire("a", 2).is_some());
         drop(other);
+        assert!(lock(&counts.0).is_empty(), "no client is left");
+    }
+
+    #[test]
+    fn a_client_that_holds_nothing_gets_one_slot_of_any_weight() {
+        let counts = PerClient::default();
+        let large = counts.acquire_many("a", 50, 8).unwrap();
+        assert!(counts.acquire_many("a", 1, 8).is_none());
+        let small = counts.acquire_many("b", 5, 8).unwrap();
+        assert!(counts.acquire_many("b", 4, 8).is_none());
+        let more = counts.acquire_many("b", 3, 8).unwrap();
+        drop((large, small, more));
         assert!(lock(&counts.0).is_empty(), "no client is left");
     }
 

@@ -11,6 +11,7 @@ use super::app::App;
 use super::fresh::find;
 use super::params::Params;
 use super::problem::Problem;
+use super::trip_response::{LARGE, approximate_size};
 use super::trips::path_segment;
 use crate::store::EpochStore as _;
 use crate::views::Explanation;
@@ -38,6 +39,8 @@ pub async fn by_id(
     let id = path_segment(id)?;
     params.finish()?;
     let found = find(&app, &id, None).await?;
+    let is_large = approximate_size(&found.row) > LARGE;
     let epochs = app.store()?.epochs().await?;
-    Ok(Json(Explanation::from_row(&found.row, &id, found.t_star_ms, &epochs)?).into_response())
+    let work = move || Explanation::from_row(&found.row, &id, found.t_star_ms, &epochs).map(Json);
+    Ok(app.run_if(is_large, work).await?.into_response())
 }

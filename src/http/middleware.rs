@@ -16,8 +16,10 @@ use http_body_util::{BodyExt, Collected};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::app::App;
+use super::access::Access;
+use super::app::{App, MAX_ANSWERS};
 use super::budget::Share;
+use super::clients::{ClientKey, ClientSlot, Peer};
 use super::problem::Problem;
 use crate::telemetry as names;
 
@@ -110,10 +112,10 @@ impl App {
     }
 }
 
-/// An answer with its share of the memory of all answers.
+/// An answer with its share of the memory of all answers, and of those of its client.
 struct Accounted {
     bytes: Bytes,
-    _share: Share,
+    _shares: (Share, Vec<ClientSlot<ClientKey>>),
 }
 
 impl AsRef<[u8]> for Accounted {
@@ -147,13 +149,30 @@ impl HttpBody for Chunks {
     }
 }
 
-/// Limits the memory of each answer and of all answers. An answer counts until its client has read
-/// it.
+/// The part of the memory of all answers that one token may take: a half.
+const TOKEN_SHARE: usize = 2;
+
+/// The limits of a client's answers, bytes: an eighth of all for its login or address, and a half
+/// for its token. So readers that are slow leave place for others, also with many logins or
+/// addresses.
+fn answer_limits(request: &Request) -> Vec<(ClientKey, usize)> {
+    let (access, peer) = (request.extensions().get::<Access>(), request.extensions().get::<Peer>());
+    let client = access
+        .zip(peer)
+        .map(|(access, &peer)| (ClientKey::from_request(access, peer), peer.limit(0, MAX_ANSWERS)));
+    let token = access.and_then(Access::token);
+    let token = token.map(|it| (ClientKey::Token(it.key()), MAX_ANSWERS / TOKEN_SHARE));
+    client.into_iter().chain(token).collect()
+}
+
+/// Limits the memory of each answer, of those of a client and of all answers. An answer counts
+/// until its client has read it.
 pub async fn limit_memory(
     State(app): State<Arc<App>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
+    let limits = answer_limits(&request);
     let response = next.run(request).await;
     // An answer without a length is a stream, which is never completely in memory.
     let length = response.body().size_hint().exact().and_then(|it| usize::try_from(it).ok());
@@ -162,12 +181,19 @@ pub async fn limit_memory(
         return Err(Problem::large_answer());
     }
     let compression = if length > CHUNK { COMPRESSION } else { 0 };
-    let share = app.answers.reserve(length + compression)?;
+    let bytes = length + compression;
+    let of_client = limits.into_iter().map(|(client, max)| {
+        let slot = app.client_answers.acquire_many(client, bytes, max);
+        let detail = "this client has too many answers that it did not read yet";
+        slot.ok_or_else(|| Problem::busy("client_answers", detail))
+    });
+    let of_client = of_client.collect::<Result<Vec<_>, _>>()?;
+    let share = app.answers.reserve(bytes)?;
     let (parts, body) = response.into_parts();
     let Ok(bytes) = body.collect().await.map(Collected::to_bytes) else {
         return Err(Problem::busy("memory", "the answer was cut off"));
     };
-    let chunks = Chunks(Bytes::from_owner(Accounted { bytes, _share: share }));
+    let chunks = Chunks(Bytes::from_owner(Accounted { bytes, _shares: (share, of_client) }));
     Ok(Response::from_parts(parts, Body::new(chunks)))
 }
 

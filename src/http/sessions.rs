@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::token::TokenKey;
 
-/// Maximum sessions; one more ends the least recently used one.
+/// Maximum sessions of a token; one more ends the least recently used one of that token. The number
+/// of tokens bounds all of them.
 const MAX_SESSIONS: usize = 1024;
 
 /// Maximum age of a session, s.
@@ -73,8 +74,9 @@ impl Sessions {
         let id = HEXLOWER.encode(&bytes);
         let mut sessions = self.lock();
         sessions.retain(|_, session| !session.has_expired(now_ms));
-        if sessions.len() >= MAX_SESSIONS {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.used_ms);
+        let own = || sessions.iter().filter(|(_, session)| session.token == token);
+        if own().count() >= MAX_SESSIONS {
+            let oldest = own().min_by_key(|(_, session)| session.used_ms);
             if let Some(oldest) = oldest.map(|(key, _)| *key) {
                 sessions.remove(&oldest);
             }
@@ -161,8 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_sessions_is_limited() {
+    fn the_number_of_sessions_of_a_token_is_limited() {
         let sessions = Sessions::default();
+        let other = sessions.open(TokenKey::of_secret("another-of-letters"), -1).unwrap();
         let first = open(&sessions, 0);
         let second = open(&sessions, 1);
         for time in 2..1024 {
@@ -170,8 +173,9 @@ mod tests {
         }
         assert!(sessions.touch(&first, 5000).is_some());
         open(&sessions, 5001);
-        assert_eq!(sessions.lock().len(), 1024);
+        assert_eq!(sessions.lock().len(), 1025);
         assert!(sessions.touch(&first, 5002).is_some());
         assert_eq!(sessions.touch(&second, 5002), None, "the least recently used session is ended");
+        assert!(sessions.touch(&other, 5002).is_some(), "another token's is not");
     }
 }

@@ -62,7 +62,7 @@ impl Rights {
 }
 
 /// Identifies a token by its secret, and reveals nothing of it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenKey([u8; 32]);
 
 impl TokenKey {

@@ -14,7 +14,9 @@ use super::feed::FeedCursor;
 use super::fresh::Fresh;
 use super::list_options::{ListOptions, media_type};
 use super::problem::Problem;
-use super::trip_response::{MAX_LIST, MIN_SAMPLE, TripAnswer, approximate_size, with_header};
+use super::trip_response::{
+    LARGE, MAX_LIST, MIN_SAMPLE, TripAnswer, approximate_size, with_header,
+};
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::{DeviceTime, Version};
 use crate::model::tag::TripTags;
@@ -229,11 +231,11 @@ impl<'a> Page<'a> {
         let links: Vec<String> = to_next.into_iter().chain(to_changes).collect();
         let (app, options, changes) = (self.app, self.options, self.changes);
         let skipped = self.missing.trips;
-        let is_long = options.reads_path();
+        let is_large = options.reads_path() || self.bytes > LARGE;
         let fresh = app.freshness(false);
         let expected = Extras { open: Some(false), fresh, ..Extras::tagged(TagValues::new()) };
         let work = move || write((self.rows, expected), &options, (next, changes, skipped));
-        let mut response = if is_long { app.run_blocking(work).await? } else { work()? };
+        let mut response = app.run_if(is_large, work).await?;
         if skipped > 0 {
             response.headers_mut().insert(SKIPPED, skipped.into());
         }

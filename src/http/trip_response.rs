@@ -19,6 +19,9 @@ pub const MAX_LIST: usize = 8 << 20;
 /// Paths of more samples are written on a blocking thread.
 const LONG_PATH: u64 = 1000;
 
+/// So are trips and lists of more bytes: those with thousands of absorbed ids.
+pub const LARGE: usize = 256 << 10;
+
 /// Minimum size of a sample in an answer, in bytes.
 pub const MIN_SAMPLE: u64 = 48;
 
@@ -71,14 +74,25 @@ fn is_unchanged(headers: &HeaderMap, etag: &str) -> bool {
 
 impl App {
     /// A trip as an item of a list.
-    pub(super) fn list_item(
+    pub(super) async fn list_item(
         &self,
-        row: &TripRow,
+        row: TripRow,
         is_fresh: bool,
         tags: TagValues,
     ) -> Result<TripAnswer, Problem> {
-        let extras = self.list_extras(row, is_fresh, tags);
-        Ok(TripAnswer { trip: TripJson::from_row(row)?, extras })
+        let extras = self.list_extras(&row, is_fresh, tags);
+        let is_large = approximate_size(&row) > LARGE;
+        let trip = self.run_if(is_large, move || TripJson::from_row(&row)).await?;
+        Ok(TripAnswer { trip, extras })
+    }
+
+    /// Runs work on a blocking thread if it is large.
+    pub(super) async fn run_if<T: Send + 'static>(
+        &self,
+        is_large: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        if is_large { self.run_blocking(work).await } else { work() }
     }
 
     /// The field `fresh` of a trip: only where a daemon has memory in front of the store.
@@ -104,18 +118,15 @@ impl App {
         let etag = etag(&row, &extras);
         let mut response = if is_unchanged(headers, &etag) {
             StatusCode::NOT_MODIFIED.into_response()
-        } else if detail.path || detail.stops.is_some() || form != Form::Json {
+        } else {
             let samples = u64::try_from(row.samples).unwrap_or_default();
-            let is_whole = (detail.path || form != Form::Json) && detail.simplify_m.is_none();
-            if is_whole && samples * MIN_SAMPLE > MAX_ANSWER as u64 {
+            let has_path = detail.path || form != Form::Json;
+            if has_path && detail.simplify_m.is_none() && samples * MIN_SAMPLE > MAX_ANSWER as u64 {
                 return Err(Problem::large_answer());
             }
-            match samples > LONG_PATH {
-                true => self.run_blocking(move || body(&row, extras, form, detail)).await?,
-                false => body(&row, extras, form, detail)?,
-            }
-        } else {
-            body(&row, extras, form, detail)?
+            let reads_path = has_path || detail.stops.is_some();
+            let is_large = (reads_path && samples > LONG_PATH) || approximate_size(&row) > LARGE;
+            self.run_if(is_large, move || body(&row, extras, form, detail)).await?
         };
         let etag = HeaderValue::from_str(&etag).expect("digits and quotes");
         response.headers_mut().insert(header::ETAG, etag);

@@ -12,12 +12,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::App;
+use super::audit::Client;
 use super::body::{Limited, MAX_LOOKUP, require_json};
+use super::clients::{ClientKey, ClientSlot};
 use super::fresh::{Fresh, find, require};
 use super::params::{Moment, Params};
 use super::path_params::DetailParams;
 use super::problem::{ParamError, Problem};
-use super::trip_response::{MAX_LIST, TripAnswer, approximate_size, split_format, with_header};
+use super::trip_response::{
+    LARGE, MAX_LIST, TripAnswer, approximate_size, split_format, with_header,
+};
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
@@ -135,7 +139,7 @@ pub async fn lookup(
 async fn neighbour(app: &App, found: Option<FreshRow>) -> Result<Option<TripAnswer>, Problem> {
     let Some(found) = found else { return Ok(None) };
     let tags = app.tags_of(&found.row).await?;
-    app.list_item(&found.row, found.is_fresh, tags).map(Some)
+    app.list_item(found.row, found.is_fresh, tags).await.map(Some)
 }
 
 /// Looks up a time of a device, and records how long it takes.
@@ -176,13 +180,16 @@ pub async fn lookup_many(
     State(app): Shared,
     params: Params,
     headers: HeaderMap,
+    client: Client,
     body: Limited<MAX_LOOKUP>,
 ) -> Result<Response, Problem> {
     params.finish()?;
     require_json(&headers)?;
+    let _slot = app.acquire_bulk_lookup(&client)?;
     let pairs = read_pairs(&body.bytes)?;
     // Frees the body, but holds the permit until the end of the request.
     let _permit = body.permit;
+    let _turn = app.bulk_lookups.acquire().await.expect("it is never closed");
     let store = app.store()?;
     let has_tags = store.has_tags().await?;
     let store = app.fresh(&store);
@@ -203,14 +210,35 @@ pub async fn lookup_many(
                     return Err(Problem::large_answer());
                 }
                 let tags = if has_tags { app.tags_of(&row).await? } else { TagValues::new() };
-                let trip = Some(app.list_item(&row, found.is_fresh, tags)?);
+                let trip = Some(app.list_item(*row, found.is_fresh, tags).await?);
                 PairAnswer { trip, code: None }
             }
             LookupResult::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
             LookupResult::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
         });
     }
-    Ok(Json(PairAnswers { answers }).into_response())
+    Ok(app.run_if(bytes > LARGE, || Json(PairAnswers { answers }).into_response()).await)
+}
+
+/// The part of all requests that may be lookups of many pairs of one client: an eighth.
+const BULK_SHARE: usize = 8;
+
+impl App {
+    /// Counts a lookup of many pairs of a client: of a token, or of an address without one.
+    fn acquire_bulk_lookup(
+        &self,
+        client: &Client,
+    ) -> Result<Option<ClientSlot<ClientKey>>, Problem> {
+        let all = self.options.requests;
+        let limit = match (client.access.token(), client.peer) {
+            (Some(token), _) => (ClientKey::Token(token.key()), (all / BULK_SHARE).max(1)),
+            (None, Some(peer)) => (ClientKey::Network(peer.network()), peer.limit(0, all)),
+            (None, None) => return Ok(None),
+        };
+        let slot = self.client_lookups.acquire(limit.0, limit.1);
+        let detail = "this client has too many lookups of many pairs at once";
+        slot.map(Some).ok_or_else(|| Problem::busy("client_requests", detail))
+    }
 }
 
 /// Formats a float without a fractional part as an integer.

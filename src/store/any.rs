@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Mutex;
+use tokio::task::block_in_place;
+
 use super::forward::{forward_tag_store, forward_trip_store};
 use super::raw::{RawRow, RawRows};
 use super::schemas::{KeptSchema, SchemaStore};
@@ -57,7 +61,7 @@ pub struct AnyStore(Backend);
 
 #[derive(Debug)]
 enum Backend {
-    Embedded(Arc<EmbeddedStore>),
+    Embedded(Arc<EmbeddedStore>, Arc<Turn>),
     Scylla(Box<ScyllaStore>),
 }
 
@@ -65,7 +69,7 @@ use Backend::{Embedded, Scylla};
 
 impl From<Arc<EmbeddedStore>> for AnyStore {
     fn from(store: Arc<EmbeddedStore>) -> Self {
-        Self(Embedded(store))
+        Self(Embedded(store, Arc::default()))
     }
 }
 
@@ -125,7 +129,7 @@ impl AnyStore {
     #[must_use]
     pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
         match &self.0 {
-            Embedded(store) => Some(store),
+            Embedded(store, _) => Some(store),
             Scylla(_) => None,
         }
     }
@@ -135,7 +139,7 @@ impl AnyStore {
     #[must_use]
     pub fn for_worker(&self) -> Self {
         Self(match &self.0 {
-            Embedded(store) => Embedded(Arc::clone(store)),
+            Embedded(store, turn) => Embedded(Arc::clone(store), Arc::clone(turn)),
             Scylla(store) => Scylla(Box::new(store.owner())),
         })
     }
@@ -146,7 +150,7 @@ impl AnyStore {
     /// The store cannot be read.
     pub async fn rules(&self) -> Result<Option<Rules>, StoreError> {
         match &self.0 {
-            Embedded(store) => store.rules(),
+            Embedded(store, _) => store.rules(),
             Scylla(store) => Ok(store.epochs().await?.pop().map(|newest| newest.rules)),
         }
     }
@@ -157,7 +161,7 @@ impl AnyStore {
     /// The store cannot be read.
     pub fn is_of_topic(&self) -> Result<bool, StoreError> {
         match &self.0 {
-            Embedded(store) => store.is_of_topic(),
+            Embedded(store, _) => store.is_of_topic(),
             Scylla(_) => Ok(true),
         }
     }
@@ -186,7 +190,7 @@ impl AnyStore {
     /// The store cannot be read.
     pub async fn check(&self) -> Result<(), StoreError> {
         match &self.0 {
-            Embedded(store) => store.check_path().and_then(|()| store.kept_changes().map(drop)),
+            Embedded(store, _) => store.check_path().and_then(|()| store.kept_changes().map(drop)),
             Scylla(store) => store.epochs().await.map(drop),
         }
     }
@@ -197,7 +201,7 @@ impl AnyStore {
     /// The servers do not respond.
     pub async fn health(&self) -> Result<Option<Health>, StoreError> {
         match &self.0 {
-            Embedded(_) => Ok(None),
+            Embedded(..) => Ok(None),
             Scylla(store) => store.health().await.map(Some),
         }
     }
@@ -227,6 +231,25 @@ fn open_file(
     Ok(store)
 }
 
+/// The turn of the callers of an embedded store, whose calls block: on the disk, and for as long as
+/// it takes to decode a row.
+#[derive(Debug, Default)]
+struct Turn(Mutex<()>);
+
+impl Turn {
+    /// Completes a call. Under a runtime with several threads the others keep running its tasks,
+    /// however many calls there are: all but one wait without a thread.
+    async fn run<T>(&self, call: impl Future<Output = T>) -> T {
+        match Handle::try_current() {
+            Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
+                let _turn = self.0.lock().await;
+                block_in_place(|| handle.block_on(call))
+            }
+            _ => call.await,
+        }
+    }
+}
+
 /// Calls the same method on either kind of store.
 macro_rules! either {
     ($self:expr, $operation:literal, $($call:tt)*) => {
@@ -234,7 +257,7 @@ macro_rules! either {
     };
     ($self:expr, $($call:tt)*) => {
         match &$self.0 {
-            Embedded(store) => store.$($call)*.await,
+            Embedded(store, turn) => turn.run(store.$($call)*).await,
             Scylla(store) => store.$($call)*.await,
         }
     };
@@ -355,7 +378,7 @@ impl AnyStore {
     /// The store cannot be read.
     pub fn snapshot(&self) -> Result<Option<Snapshot<'_>>, StoreError> {
         match &self.0 {
-            Embedded(store) => {
+            Embedded(store, _) => {
                 store.begin_snapshot()?;
                 Ok(Some(Snapshot(store)))
             }
@@ -382,7 +405,7 @@ impl RawRows for AnyStore {
         from: Option<AnyCursor>,
     ) -> Result<(Vec<RawRow>, Option<AnyCursor>), StoreError> {
         match &self.0 {
-            Embedded(store) => {
+            Embedded(store, _) => {
                 let from = from.map(|cursor| match cursor {
                     AnyCursor::Embedded(cursor) => cursor,
                     AnyCursor::Scylla(_) => unreachable!("a cursor of another store"),
@@ -411,5 +434,34 @@ impl RawRows for AnyStore {
 
     async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
         either!(self, repair_rows(wrong, right))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Longer than a machine under load needs.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_call_that_blocks_delays_no_other_task() {
+        let turn = Arc::new(Turn::default());
+        let (sender, receiver) = channel();
+        // More calls than there are threads; the first one that runs waits for another task.
+        let calls = [Some(receiver), None, None].map(|receiver| {
+            let turn = Arc::clone(&turn);
+            tokio::spawn(async move {
+                turn.run(async move { receiver.map(|it| it.recv_timeout(LIMIT)) }).await
+            })
+        });
+        tokio::task::yield_now().await;
+        tokio::spawn(async move { sender.send(7).ok() }).await.unwrap();
+        let [first, second, third] = calls;
+        assert_eq!(first.await.unwrap(), Some(Ok(7)));
+        assert_eq!([second.await.unwrap(), third.await.unwrap()], [None, None]);
     }
 }

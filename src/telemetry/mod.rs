@@ -233,8 +233,10 @@ pub fn failed(kind: &'static str) {
 }
 
 /// HTTP limits that end a connection, request or response.
-const HTTP_LIMITS: [&str; 11] = [
+const HTTP_LIMITS: [&str; 13] = [
+    "client_answers",
     "client_connections",
+    "client_requests",
     "client_streams",
     "connections",
     "dead_letters",

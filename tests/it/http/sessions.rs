@@ -117,3 +117,21 @@ fn a_restart_ends_all_logins() {
     let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
     server.request("GET", "/v1/devices", &cookie, b"").fails(401, "unauthorized");
 }
+
+#[test]
+fn logins_of_one_token_end_none_of_another_and_flood_no_log() {
+    let folder = Folder::new();
+    worked_example(&folder);
+    let other = "token-of-many-logins";
+    folder.write("token", format!("ops:read:{SECRET}\nother:read:{other}"));
+    let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
+    let cookie = log_in(&server);
+    let body = json!({ "token": other }).to_string();
+    for _ in 0..1_100 {
+        server.request("POST", "/v1/login", "", body.as_bytes()).is(204);
+    }
+    server.request("GET", "/v1/page", &cookie, b"").is(200);
+    let said = server.drain();
+    let lines = said.matches("audit: login with token `other`").count();
+    assert!((1..400).contains(&lines), "{lines} lines");
+}
