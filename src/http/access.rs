@@ -175,7 +175,7 @@ pub async fn require_auth(
 ) -> Result<Response, Problem> {
     let access = app.access(request.headers()).map_err(|denied| {
         let (route, client) = origin_of(&request);
-        app.refusals.unauthorized(denied, &route, client);
+        app.audit.unauthorized(denied, &route, client);
         let detail = "this server requires a token: send `Authorization: Bearer TOKEN`, or log in \
             on the page";
         unauthorized(detail)
@@ -193,7 +193,7 @@ impl App {
     fn require(&self, token: &Token, right: Right, request: &Request) -> Result<(), Problem> {
         require(token, right).inspect_err(|_| {
             let (route, client) = origin_of(request);
-            self.refusals.forbidden(token.name(), &route, client);
+            self.audit.forbidden(token.name(), &route, client);
         })
     }
 }
@@ -240,7 +240,7 @@ pub async fn require_token(
     let denied = if secret.is_some() { Denied::WrongToken } else { Denied::Missing };
     let Some(token) = secret.and_then(|secret| tokens.current().find(&secret)) else {
         let (route, client) = origin_of(&request);
-        app.refusals.unauthorized(denied, &route, client);
+        app.audit.unauthorized(denied, &route, client);
         let detail = "this route requires a token of the server: send it as the password of a user \
             with any name (Basic authentication), or as `Authorization: Bearer TOKEN`";
         let mut rejection = unauthorized(detail).into_response();

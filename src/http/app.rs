@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 
-use super::audit::Refusals;
+use super::audit::Limited;
 use super::body::MAX_SAMPLES;
 use super::budget::Budget;
 use super::clients::{ClientKey, PerClient};
@@ -169,8 +169,8 @@ pub struct App {
     pub(super) bulk_lookups: Semaphore,
     pub(super) client_lookups: PerClient<ClientKey>,
     pub(super) sessions: Sessions,
-    /// What is logged of requests that are refused.
-    pub(super) refusals: Refusals,
+    /// Limits what is logged of refusals and logins.
+    pub(super) audit: Limited,
     pub(super) log: Option<Readiness>,
     /// The partition workers of this process, if it has any.
     pub(super) live: Option<Arc<LiveWorkers>>,
@@ -198,7 +198,7 @@ impl App {
             bulk_lookups: Semaphore::new(MAX_BULK_LOOKUPS),
             client_lookups: PerClient::default(),
             sessions: Sessions::default(),
-            refusals: Refusals::default(),
+            audit: Limited::default(),
             log: None,
             live: None,
             owners: None,

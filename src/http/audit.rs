@@ -1,6 +1,6 @@
 //! Audit lines: who logged in, who changed what, and who was refused. They contain no secret and no
-//! position. Lines of refusals are limited for each client; `tstar_http_unauthorized_total` counts
-//! all of them.
+//! position. Lines of refusals and logins are limited for each client; `suppressed` counts the
+//! others, and `tstar_http_unauthorized_total` all refusals.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,9 +15,10 @@ use axum::http::request::Parts;
 use super::access::{Access, Denied};
 use super::app::App;
 use super::clients::Peer;
+use super::token::{Token, TokenKey};
 use crate::telemetry::{self, AUDIT};
 
-/// Minimum time between two lines of refusals of one client.
+/// Minimum time between two lines of refusals of one client, or of its logins with one token.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum clients whose lines are limited one by one; all others share one limit.
@@ -26,29 +27,37 @@ const MAX_CLIENTS: usize = 1024;
 /// The clients over [`MAX_CLIENTS`].
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// The last line of refusals of a client.
+/// The last line of a kind.
 #[derive(Debug)]
 struct Line {
     at: Instant,
-    /// Refusals without a line since then.
+    /// Events without a line since then.
     suppressed: u64,
 }
 
-/// Refusals, by client.
-#[derive(Debug, Default)]
-pub struct Refusals(Mutex<HashMap<IpAddr, Line>>);
+/// Lines that are limited together: those of refusals, logins or logouts of a client, of the latter
+/// two with one token.
+type Kind = (&'static str, Option<TokenKey>);
 
-impl Refusals {
-    /// Counts a refusal. `Some` if it gets a line: the number of those of the client that got none
-    /// since its last one.
-    fn admit(&self, client: IpAddr, now: Instant) -> Option<u64> {
+/// The kind of refusals.
+const REFUSED: Kind = ("refused", None);
+
+/// The last lines of each kind and client.
+#[derive(Debug, Default)]
+pub struct Limited(Mutex<HashMap<(Kind, IpAddr), Line>>);
+
+impl Limited {
+    /// Counts an event. `Some` if it gets a line: the number of those that got none since the last
+    /// one.
+    fn admit(&self, kind: Kind, client: IpAddr, now: Instant) -> Option<u64> {
+        let client = (kind, client);
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = |line: &Line| now.saturating_duration_since(line.at) >= PAUSE;
         if lines.len() >= MAX_CLIENTS && !lines.contains_key(&client) {
             lines.retain(|_, line| !is_over(line));
         }
         let is_full = lines.len() >= MAX_CLIENTS && !lines.contains_key(&client);
-        let client = if is_full { OTHERS } else { client };
+        let client = if is_full { (kind, OTHERS) } else { client };
         match lines.get_mut(&client) {
             Some(line) if !is_over(line) => {
                 line.suppressed += 1;
@@ -68,12 +77,8 @@ impl Refusals {
     /// Logs the refusal of a client, unless it had a line just now. `what` completes "refused".
     fn log(&self, (action, what): (&str, &str), token: Option<&str>, client: Option<Peer>) {
         let network = client.map_or(OTHERS, Peer::network);
-        let Some(suppressed) = self.admit(network, Instant::now()) else { return };
-        let client = address(client);
-        let more = match suppressed {
-            0 => String::new(),
-            count => format!(" ({count} more since its last line)"),
-        };
+        let Some(suppressed) = self.admit(REFUSED, network, Instant::now()) else { return };
+        let (client, more) = (address(client), more(suppressed));
         tracing::warn!(
             target: AUDIT, audit = action, token, client, outcome = "refused", suppressed,
             "audit: refused {what} from {client}{more}"
@@ -145,22 +150,26 @@ fn address(client: Option<Peer>) -> String {
     client.map_or_else(|| "an unknown address".to_owned(), |Peer(it)| it.to_canonical().to_string())
 }
 
-/// Logs a login.
-pub fn logged_in(token: &str, client: Option<Peer>) {
-    let client = address(client);
-    tracing::info!(
-        target: AUDIT, audit = "login", token, client, outcome = "ok",
-        "audit: login with token `{token}` from {client}"
-    );
+/// What a line says of those before it.
+fn more(suppressed: u64) -> String {
+    match suppressed {
+        0 => String::new(),
+        count => format!(" ({count} more since its last line)"),
+    }
 }
 
-/// Logs a logout.
-pub fn logged_out(token: &str, client: Option<Peer>) {
-    let client = address(client);
-    tracing::info!(
-        target: AUDIT, audit = "logout", token, client, outcome = "ok",
-        "audit: logout with token `{token}` from {client}"
-    );
+impl Limited {
+    /// Logs a login (`login`) or a logout (`logout`), unless the client had a line of one with this
+    /// token just now.
+    pub fn session(&self, action: &'static str, token: &Token, client: Option<Peer>) {
+        let (kind, network) = ((action, Some(token.key())), client.map_or(OTHERS, Peer::network));
+        let Some(suppressed) = self.admit(kind, network, Instant::now()) else { return };
+        let (token, client, more) = (token.name(), address(client), more(suppressed));
+        tracing::info!(
+            target: AUDIT, audit = action, token, client, outcome = "ok", suppressed,
+            "audit: {action} with token `{token}` from {client}{more}"
+        );
+    }
 }
 
 /// Logs a change of a tag, whose value is not part of the line. `outcome` is `ok`, or the code of
@@ -191,9 +200,11 @@ mod tests {
 
     #[test]
     fn a_client_gets_one_line_a_second_which_counts_the_others() {
-        let (refusals, start) = (Refusals::default(), Instant::now());
-        let admit =
-            |of: u32, ms: u64| refusals.admit(client(of), start + Duration::from_millis(ms));
+        let (lines, start) = (Limited::default(), Instant::now());
+        let admit_kind = |kind: Kind, of: u32, ms: u64| {
+            lines.admit(kind, client(of), start + Duration::from_millis(ms))
+        };
+        let admit = |of: u32, ms: u64| admit_kind(REFUSED, of, ms);
         assert_eq!(admit(1, 0), Some(0));
         assert_eq!([admit(1, 1), admit(1, 999)], [None, None]);
         assert_eq!(admit(2, 1), Some(0), "each client has its own limit");
@@ -201,16 +212,20 @@ mod tests {
         assert_eq!(admit(1, 1001), None);
         assert_eq!(admit(1, 9000), Some(1));
         assert_eq!(admit(1, 10_000), Some(0));
+        let [one, other] = ["a", "b"].map(|it| ("login", Some(TokenKey::of_secret(it))));
+        assert_eq!([one, other].map(|kind| admit_kind(kind, 1, 10_001)), [Some(0); 2]);
+        assert_eq!(admit_kind(one, 1, 10_002), None, "each token has its own limit");
     }
 
     #[test]
     fn many_clients_share_a_limit_and_no_memory_grows() {
-        let (refusals, start) = (Refusals::default(), Instant::now());
-        let count = (0..5000).filter(|&of| refusals.admit(client(of), start).is_some()).count();
+        let (lines, start) = (Limited::default(), Instant::now());
+        let admit = |of: u32, now| lines.admit(REFUSED, client(of), now);
+        let count = (0..5000).filter(|&of| admit(of, start).is_some()).count();
         assert_eq!(count, MAX_CLIENTS + 1);
-        assert_eq!(refusals.0.lock().unwrap().len(), MAX_CLIENTS + 1);
+        assert_eq!(lines.0.lock().unwrap().len(), MAX_CLIENTS + 1);
         let later = start + PAUSE;
-        assert_eq!(refusals.admit(client(9999), later), Some(0));
-        assert_eq!(refusals.0.lock().unwrap().len(), 1, "the others are past their limit");
+        assert_eq!(admit(9999, later), Some(0));
+        assert_eq!(lines.0.lock().unwrap().len(), 1, "the others are past their limit");
     }
 }

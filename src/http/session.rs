@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::access::{Access, COOKIE, Denied, SECURE_COOKIE, require, unauthorized};
 use super::app::App;
-use super::audit::{self, LOGIN};
+use super::audit::LOGIN;
 use super::body::{Limited, MAX_LOGIN};
 use super::clients::Peer;
 use super::origin;
@@ -65,12 +65,12 @@ pub async fn login(
     let token = tokens.current().find(&login.token);
     let client = peer.map(|Extension(peer)| peer);
     let token = token.ok_or_else(|| {
-        app.refusals.unauthorized(Denied::WrongToken, LOGIN, client);
+        app.audit.unauthorized(Denied::WrongToken, LOGIN, client);
         unauthorized("the token is wrong")
     })?;
     // Without it, the page cannot show anything.
     require(&token, Right::Read)
-        .inspect_err(|_| app.refusals.forbidden(token.name(), LOGIN, client))?;
+        .inspect_err(|_| app.audit.forbidden(token.name(), LOGIN, client))?;
     // A browser has one session: a new login ends the former one.
     if let Some(used) = app.session_of(&headers) {
         app.sessions.close(&used.key);
@@ -79,7 +79,7 @@ pub async fn login(
         tracing::error!(%error, "cannot read random bytes");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "cannot start a session now")
     })?;
-    audit::logged_in(token.name(), client);
+    app.audit.session("login", &token, client);
     let cookie = cookie(&id, MAX_AGE_S, origin::is_secure(&headers, app.has_tls()));
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
@@ -102,7 +102,7 @@ pub async fn logout(
         app.sessions.close(&used.key);
         let tokens = app.options.tokens.as_ref();
         if let Some(token) = tokens.and_then(|tokens| tokens.current().by_key(used.token)) {
-            audit::logged_out(token.name(), peer.map(|it| it.0));
+            app.audit.session("logout", &token, peer.map(|it| it.0));
         }
     }
     let removed = [true, false].map(|is_secure| (header::SET_COOKIE, cookie("", 0, is_secure)));
