@@ -32,22 +32,29 @@ pub fn tokens(path: &str, context: &Context) -> anyhow::Result<Tokens> {
             None => context.secret(KEY, &path).map_err(|error| format!("{error:#}")),
         }
     };
-    let parse = {
+    let problem = {
         let path = path.to_owned();
+        move |error: &str| {
+            format!(
+                "{KEY} `{path}`: {error}; a line is NAME:RIGHTS:SECRET; make a secret with: \
+                 head -c 24 /dev/urandom | base64"
+            )
+        }
+    };
+    let parse = {
+        let problem = problem.clone();
         move |content: &[u8]| {
             // The error of the conversion names no bytes.
             let text = std::str::from_utf8(content).map_err(|error| error.to_string());
-            let tokens = text.and_then(TokenSet::parse);
-            tokens.map_err(|error| {
-                format!(
-                    "{KEY} `{path}`: {error}; a line is NAME:RIGHTS:SECRET; make a secret with: \
-                     head -c 24 /dev/urandom | base64"
-                )
-            })
+            text.and_then(TokenSet::parse).map_err(|error| problem(&error))
         }
     };
-    let tokens = Tokens::new(KEY, content.as_bytes(), read, parse);
-    tokens.map_err(|error| PreconditionFailed(error).into())
+    let tokens = Tokens::new(KEY, content.as_bytes(), read, parse).map_err(PreconditionFailed)?;
+    // Emptied later, it revokes all tokens.
+    match tokens.current().is_empty() {
+        true => Err(PreconditionFailed(problem("it has no line with a token")).into()),
+        false => Ok(tokens),
+    }
 }
 
 /// Certificate chain and private key of the server, as one content.

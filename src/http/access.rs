@@ -228,7 +228,8 @@ pub async fn require_write(
 const APP_CHALLENGE: &str = "Basic realm=\"tstar\", charset=\"UTF-8\", Bearer";
 
 /// Rejects requests without a token that may write, as a bearer or as the password of Basic
-/// authentication: many apps know no other. A cookie does not count.
+/// authentication: many apps know no other. A cookie does not count, nor does a password with a
+/// request of a page of another origin.
 pub async fn require_token(
     State(app): State<Arc<App>>,
     mut request: Request,
@@ -236,6 +237,10 @@ pub async fn require_token(
 ) -> Result<Response, Response> {
     let Some(tokens) = &app.options.tokens else { return Ok(next.run(request).await) };
     let headers = request.headers();
+    // A browser sends a password that it knows with the requests of any page.
+    if bearer(headers).is_none() {
+        origin::reject_foreign(headers, app.has_tls()).map_err(IntoResponse::into_response)?;
+    }
     let secret = bearer(headers).map(str::to_owned).or_else(|| basic_password(headers));
     let denied = if secret.is_some() { Denied::WrongToken } else { Denied::Missing };
     let Some(token) = secret.and_then(|secret| tokens.current().find(&secret)) else {

@@ -231,7 +231,10 @@ impl App {
     /// Reads the files again that count without a restart when they change. Blocks on the file
     /// system.
     pub(super) fn check_files(&self) {
-        if self.options.tokens.as_ref().is_some_and(|tokens| tokens.check()) {
+        if let Some(tokens) = self.options.tokens.as_ref().filter(|tokens| tokens.check()) {
+            if tokens.current().is_empty() {
+                tracing::warn!("token_file has no token now: every request is refused");
+            }
             self.end_orphaned_sessions();
         }
         if self.options.tls.as_ref().is_some_and(|tls| tls.check()) {

@@ -29,6 +29,9 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 /// Maximum size of an answer, in bytes.
 pub const MAX_ANSWER: usize = 32 << 20;
 
+/// For how long browsers use HTTPS alone for the host of a server that has TLS: a year.
+const HSTS: &str = "max-age=31536000";
+
 /// Bytes of an answer that are sent at once.
 const CHUNK: usize = 64 << 10;
 
@@ -211,6 +214,9 @@ pub async fn set_headers(State(app): State<Arc<App>>, request: Request, next: Ne
     put(header::X_FRAME_OPTIONS, "DENY");
     put(header::REFERRER_POLICY, "no-referrer");
     put(header::CACHE_CONTROL, "private, no-cache");
+    if app.has_tls() {
+        put(header::STRICT_TRANSPORT_SECURITY, HSTS);
+    }
     response
 }
 

@@ -7,7 +7,7 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use super::limits::gzip;
-use super::{Answer, Server};
+use super::{Answer, Server, worked_example};
 use crate::cli::{Folder, minutes};
 use crate::faults::store::waiting;
 use crate::formats::{comparable, expected};
@@ -469,4 +469,28 @@ fn a_kill_after_the_answer_loses_nothing() {
         let time = 1_714_550_400 + 1000 * i64::try_from(nth).unwrap();
         assert!(stored.contains(&time), "body {nth} was answered, and is not stored: {stored:?}");
     }
+}
+
+#[test]
+fn a_page_of_another_origin_sends_nothing_with_a_password_that_the_browser_knows() {
+    let folder = Folder::new();
+    worked_example(&folder);
+    folder.write("token", format!("ops:read,write:{SECRET}"));
+    let server = Server::start(&folder, "serve --store sqlite:trips.db --token-file token");
+    let osmand = "/v1/in/traccar-client?id=phone&lat=52.5&lon=13.4&timestamp=1714550400";
+    for foreign in ["sec-fetch-site: cross-site\r\n", "origin: https://evil.example\r\n"] {
+        let with = |login: &str| format!("{login}{foreign}");
+        for login in [&*basic(SECRET), ""] {
+            let answer = server.request("GET", osmand, &with(login), b"");
+            // Nor does it ask for a password.
+            assert_eq!(answer.header("www-authenticate"), None);
+            answer.fails(403, "foreign_origin");
+            let answer = server.request("POST", "/v1/in/owntracks", &with(login), b"{}");
+            answer.fails(403, "foreign_origin");
+        }
+        // A browser adds no bearer token by itself.
+        let bearer = with(&format!("authorization: Bearer {SECRET}\r\n"));
+        server.request("GET", osmand, &bearer, b"").is(200);
+    }
+    server.request("GET", osmand, &basic(SECRET), b"").is(200);
 }

@@ -170,6 +170,17 @@ fn tokens_are_replaced_without_a_restart() {
     folder.write("tokens", format!("ops:write:{OPS}\nmaps:read:{MAPS}\n"));
     become_status(OPS, 403);
     lacks(server.request("GET", "/v1/devices", &of_ops, b""), "ops", "read");
+
+    // An emptied file revokes all of them.
+    let of_maps = log_in(&server, MAPS);
+    folder.write("tokens", "# none, for now\n");
+    become_status(MAPS, 401);
+    server.request("GET", "/v1/devices", &of_maps, b"").fails(401, "unauthorized");
+    server.request("GET", "/v1/devices", "", b"").fails(401, "unauthorized");
+    assert!(server.said().contains("every request is refused"), "{}", server.said());
+    folder.write("tokens", format!("maps:read:{MAPS}\n"));
+    become_status(MAPS, 200);
+    server.request("GET", "/v1/devices", &of_maps, b"").fails(401, "unauthorized");
     let said = server.drain();
     for secret in [OLD, OPS, MAPS] {
         assert!(!said.contains(secret), "the log contains a token: {said}");

@@ -106,7 +106,9 @@ fn page_api_and_logins_work_over_https() {
     assert_eq!(stream.ssl().selected_alpn_protocol(), Some(&b"http/1.1"[..]));
     assert!(["TLSv1.2", "TLSv1.3"].contains(&stream.ssl().version_str()));
     drop(stream);
-    assert!(https.get("/").is(200).text().contains("<title>"));
+    let page = https.get("/").is(200);
+    assert!(page.text().contains("<title>"));
+    assert_eq!(page.header("strict-transport-security"), Some("max-age=31536000"));
     let target = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z";
     assert_eq!(https.get(target).is(200).json()["samples"], 5);
     // More than fits in a record, or in a send buffer.
