@@ -28,6 +28,8 @@ def main(path):
     expect("escalation", container["securityContext"]["allowPrivilegeEscalation"], False)
     expect("capabilities", container["securityContext"]["capabilities"], {"drop": ["ALL"]})
     expect("liveness", container["livenessProbe"]["httpGet"]["path"], "/livez")
+    expect("scheme", container["livenessProbe"]["httpGet"]["scheme"], "HTTPS")
+    expect("certificate", variables["TSTAR_TLS_CERT"], "/run/secrets/tstar-tls/tls.crt")
     expect("readiness", container["readinessProbe"]["httpGet"]["path"], "/readyz")
     expect("token", pod["automountServiceAccountToken"], False)
     drain = int(variables["TSTAR_DRAIN_TIMEOUT"].removesuffix("s"))
@@ -39,7 +41,7 @@ def main(path):
     pathlib.Path(path).with_name("pod.toml").write_text(settings, encoding="utf-8")
     for name, value in variables.items():
         if value is not None and name.startswith("TSTAR_"):
-            print(f"{name}={shlex.quote(value.replace('$(POD_IP)', '10.0.0.7'))}")
+            print(f"{name}={shlex.quote(value)}")
 
 
 main(*sys.argv[1:])

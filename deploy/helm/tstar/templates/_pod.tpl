@@ -1,6 +1,7 @@
 {{/* The pod template, of a file and of a keyspace. */}}
 {{- define "tstar.pod" -}}
 {{- $isFile := eq .Values.store.kind "file" -}}
+{{- $scheme := ternary "HTTPS" "HTTP" (ne .Values.http.tlsSecret "") -}}
 metadata:
   labels:
     {{- include "tstar.labels" . | nindent 4 }}
@@ -62,6 +63,10 @@ spec:
         {{- else }}
         {{- fail "set http.tokenSecret to a Secret with the token of the API, or http.insecure to true" }}
         {{- end }}
+        {{- if .Values.http.tlsSecret }}
+        - {name: TSTAR_TLS_CERT, value: /run/secrets/tstar-tls/tls.crt}
+        - {name: TSTAR_TLS_KEY, value: /run/secrets/tstar-tls/tls.key}
+        {{- end }}
         - {name: TSTAR_DRAIN_TIMEOUT, value: {{ printf "%ds" (int .Values.drainTimeoutSeconds) | quote }}}
         - {name: TSTAR_MEMORY, value: {{ .Values.memory | quote }}}
         {{- if not $isFile }}
@@ -74,16 +79,16 @@ spec:
         - {name: http, containerPort: {{ .Values.http.port }}, protocol: TCP}
       # Until the first answer; the other probes wait for it.
       startupProbe:
-        httpGet: {path: /livez, port: http}
+        httpGet: {path: /livez, port: http, scheme: {{ $scheme }}}
         periodSeconds: 2
         failureThreshold: 60
       livenessProbe:
-        httpGet: {path: /livez, port: http}
+        httpGet: {path: /livez, port: http, scheme: {{ $scheme }}}
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
       readinessProbe:
-        httpGet: {path: /readyz, port: http}
+        httpGet: {path: /readyz, port: http, scheme: {{ $scheme }}}
         periodSeconds: 5
         timeoutSeconds: 5
       resources:
@@ -101,6 +106,9 @@ spec:
         {{- if .Values.http.tokenSecret }}
         - {name: http-token, mountPath: /run/secrets/tstar-http, readOnly: true}
         {{- end }}
+        {{- if .Values.http.tlsSecret }}
+        - {name: http-tls, mountPath: /run/secrets/tstar-tls, readOnly: true}
+        {{- end }}
         {{- range .Values.secretFiles }}
         - {name: {{ printf "secret-%s" .name }}, mountPath: {{ printf "/run/secrets/tstar/%s" .name }}, readOnly: true}
         {{- end }}
@@ -116,6 +124,10 @@ spec:
     {{- if .Values.http.tokenSecret }}
     - name: http-token
       secret: {secretName: {{ .Values.http.tokenSecret }}, defaultMode: 0400}
+    {{- end }}
+    {{- if .Values.http.tlsSecret }}
+    - name: http-tls
+      secret: {secretName: {{ .Values.http.tlsSecret }}, defaultMode: 0400}
     {{- end }}
     {{- range .Values.secretFiles }}
     - name: secret-{{ .name }}
