@@ -5,7 +5,7 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::store::sqlite::SqliteStore;
 
 use super::{LATER, count, devices, fleet, ids, is_gone, lines_of, others, samples_of, shuffled};
-use crate::cli::{Folder, minutes, number, sum};
+use crate::cli::{Folder, Ran, minutes, number, sum};
 
 const STORE: &str = "sqlite:t.db";
 const DEVICE: &str = "truck-7";
@@ -109,6 +109,15 @@ fn without_versions(folder: &Folder, store: &str, without: &str) -> Vec<Value> {
         trip.as_object_mut().unwrap().remove("version").unwrap();
     }
     trips
+}
+
+#[test]
+fn a_line_feed_in_a_device_id_begins_no_line_of_its_own() {
+    let folder = Folder::with("in.ndjson", minutes("a\\ntstar: erased", &[0]));
+    folder.ingest(&format!("in.ndjson --store {STORE}"));
+    let mut command = folder.command(&format!("forget --yes --store {STORE} --"));
+    let ran = Ran::run("forget", command.arg("a\ntstar: erased")).ends(0);
+    ran.says(&["device `a\\ntstar: erased`", "devices erased: 1"]);
 }
 
 #[test]

@@ -166,13 +166,14 @@ clean_up() {
 }
 
 check_workflow() {
-    python3 - <<'END' || fail "workflow: .github/workflows/release.yml does not fit"
-import re, yaml
-text = open(".github/workflows/release.yml").read()
-steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
-assert any("deploy/release" in step.get("run", "") for step in steps)
-for step in steps:
-    assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step.get("uses", "a@" + "0" * 40)), step
+    python3 - <<'END' || fail "workflow: .github/workflows does not fit"
+import pathlib, re, yaml
+for name, runs in {"ci": ".ci/run", "advisories": ".ci/advisories", "release": "deploy/release"}.items():
+    text = pathlib.Path(f".github/workflows/{name}.yml").read_text()
+    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
+    assert any(runs in step.get("run", "") for step in steps), name
+    for step in steps:
+        assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step.get("uses", "a@" + "0" * 40)), step
 END
-    pass "workflow: calls deploy/release, and names actions by commit"
+    pass "workflow: each calls its script, and names actions by commit"
 }
