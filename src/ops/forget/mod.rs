@@ -16,6 +16,7 @@ use crate::identity::DeviceId;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::{format_duration, format_time};
+use crate::model::visible::visible;
 use crate::store::{AnyStore, EpochStore, StoreUrl};
 
 pub use file::FileForget;
@@ -49,7 +50,7 @@ impl ForgetRequest {
     pub fn description(&self) -> String {
         let (before, store) = (format_time(self.before_ms.ms()), &self.store);
         let devices = match &self.device {
-            Some(device) => format!("device `{device}`"),
+            Some(device) => format!("device `{}`", visible(device.as_str())),
             None => "every device".to_owned(),
         };
         format!("the trips of {devices} that ended before {before} from store `{store}`")
