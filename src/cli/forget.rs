@@ -31,7 +31,8 @@ Examples:
 
 Erases the trips that ended before the time; from then on, samples older than it are dropped, also
 by replays and imports. A trip that extends past the time stays whole. Erased ids answer `gone`. The
-time may be at most max_future of the store's rules ahead of the clock: no trip is later.
+time may be at most max_future of the store's rules ahead of the clock: no trip is later. One over
+ten years past the last sample needs --beyond-data: a wrong clock would drop all samples until then.
 Requires confirmation on a terminal, or --yes. A store of files is erased from at once. For a store
 of a topic, one control record per device is sent to the topic (--topic; default: the store's), and
 `tstar run` erases; --wait waits for that. The topic, its change feed and its dead letters keep the
@@ -60,6 +61,9 @@ pub struct ForgetArgs {
     /// Print a new control key of this name, for a key file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["device", "before", "all_before"])]
     pub new_key: Option<String>,
+    /// Accept a time over ten years past the last sample
+    #[arg(long)]
+    pub beyond_data: bool,
     /// Skip the confirmation; required without a terminal
     #[arg(long)]
     pub yes: bool,
@@ -154,6 +158,7 @@ fn request(
         url: StoreUrl::parse(&settings.store)?,
         keep_changes: settings.keep_changes,
         topic: open::topic_request(settings, origins, context).topic.map(str::to_owned),
+        beyond_data: args.beyond_data,
         now_ms: context.now_ms,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{CONFLICTING, FOREIGN_ROWS, TRIP_MERGES, TRIPS_CREATED};
+use super::{CONFLICTING, FOREIGN_ROWS, FORGETS_REPEATED, TRIP_MERGES, TRIPS_CREATED};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::stats::Conflicts;
 use crate::timeline::Arrival;
@@ -134,6 +134,8 @@ sample_counts! {
         unknown_readings: BTreeMap<&'static str, u64>,
         /// Control records executed; they do not count as samples.
         controls: u64,
+        /// Those of them that erased nothing, as an earlier one had erased as much.
+        forgets_repeated: u64,
         /// Number of committed flushes.
         flushes: u64,
         /// Trip rows passed to the store.
@@ -187,12 +189,13 @@ impl SampleCounts {
 
     /// The counters that have a metric of their own, without labels.
     #[must_use]
-    pub fn metrics(&self) -> [(&'static str, u64); 4] {
+    pub fn metrics(&self) -> [(&'static str, u64); 5] {
         [
             (CONFLICTING, self.conflicts.count),
             (TRIPS_CREATED, self.arrivals.number_of(Arrival::New)),
             (TRIP_MERGES, self.arrivals.number_of(Arrival::Merge)),
             (FOREIGN_ROWS, self.foreign_rows),
+            (FORGETS_REPEATED, self.forgets_repeated),
         ]
     }
 }

@@ -116,6 +116,8 @@ metrics! {
         "Claims looked up for devices whose partition is not computed, by how the claim was found: read, or inserted with a lightweight transaction.";
     FOREIGN_ROWS = "tstar_rows_of_other_partitions_total", Counter in Count by [],
         "Rows that loads ignored because their device belongs to another partition.";
+    FORGETS_REPEATED = "tstar_forgets_repeated_total", Counter in Count by [],
+        "Control records that erased nothing, as an earlier one had erased as much: copies of it, most likely.";
     LAST_RECORD = "tstar_last_record_processed_timestamp_seconds", Gauge in Seconds by [],
         "Time of the last processed record, seconds since 1970; 0 before the first.";
     STATE_BYTES = "tstar_state_bytes", Gauge in Bytes by [],

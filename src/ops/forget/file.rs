@@ -31,6 +31,7 @@ impl<'a> FileForget<'a> {
             return Err(NoResult(format!("store `{name}` is empty")).into());
         };
         request.check_before(&rules)?;
+        request.check_data(&store).await?;
         if let Some(device) = &request.device
             && latest_trip(&store, device).await?.is_none()
         {

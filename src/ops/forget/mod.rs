@@ -17,13 +17,17 @@ use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::{format_duration, format_time};
 use crate::model::visible::visible;
-use crate::store::{AnyStore, EpochStore, StoreUrl};
+use crate::store::{AnyStore, DeviceScope, EpochStore, StoreUrl, TripStore, latest_end};
 
 pub use file::FileForget;
 pub use topic::{SendFailed, TopicForget};
 
 /// Devices that are read, and erased or requested, at once.
 const PAGE: usize = 1000;
+
+/// How far past the last sample a time needs no confirmation, ms: ten years. Clocks that are wrong
+/// by that much exist, and devices that are erased so late hardly do.
+const MAX_BEYOND_MS: i64 = 10 * 366 * 86_400_000;
 
 /// What is to be erased.
 #[derive(Clone, Debug)]
@@ -40,6 +44,8 @@ pub struct ForgetRequest {
     pub keep_changes: u64,
     /// Topic to write to; `None`: that of the newest epoch.
     pub topic: Option<String>,
+    /// Accept a time far past the last sample.
+    pub beyond_data: bool,
     /// The clock, ms since 1970.
     pub now_ms: i64,
 }
@@ -73,6 +79,44 @@ impl ForgetRequest {
             )));
         }
         Ok(())
+    }
+
+    /// Refuses a time far past the last sample of the device, or of every device: no command lifts
+    /// a floor, so that a wrong clock would lose all samples up to then.
+    async fn check_data(&self, store: &AnyStore) -> anyhow::Result<()> {
+        if self.beyond_data {
+            return Ok(());
+        }
+        let mut latest: Option<(String, DeviceTime)> = None;
+        let mut after = None;
+        loop {
+            let devices = match &self.device {
+                Some(device) => vec![device.to_string()],
+                None => store.devices(DeviceScope::All, after.as_deref(), PAGE).await?,
+            };
+            after = devices.last().cloned();
+            for device in devices {
+                let Some(end) = latest_end(store, &device).await? else { continue };
+                if self.before_ms <= end.end_ms.saturating_add(MAX_BEYOND_MS) {
+                    return Ok(());
+                }
+                if latest.as_ref().is_none_or(|(_, other)| *other < end.end_ms) {
+                    latest = Some((device, end.end_ms));
+                }
+            }
+            if after.is_none() || self.device.is_some() {
+                break;
+            }
+        }
+        let Some((device, end_ms)) = latest else { return Ok(()) };
+        let (before, end) = (format_time(self.before_ms.ms()), format_time(end_ms.ms()));
+        let device = visible(&device);
+        Err(InvalidRequest(format!(
+            "{before} is over ten years past the last sample, {end} of device `{device}`: is the \
+             clock of this machine right? no command takes it back, and every sample up to then \
+             would be dropped; pass an earlier time, or --beyond-data"
+        ))
+        .into())
     }
 }
 
@@ -178,6 +222,7 @@ pub async fn prepare<'a>(
     match (epochs.last(), request.url.path()) {
         (Some(newest), _) => {
             request.check_before(&newest.rules)?;
+            request.check_data(&store).await?;
             let plan = TopicForget::prepare(request, store, newest, log()?).await?;
             Ok(ForgetPlan::Topic(Box::new(plan)))
         }

@@ -232,12 +232,14 @@ impl<'a> TopicForget<'a> {
         Ok(())
     }
 
-    /// Whether the store lists the forget and its trips are erased; the daemon lists it first.
+    /// Whether the store lists the forget, or an earlier one that covers it, and its trips are
+    /// erased; the daemon lists it first.
     async fn is_applied(&self, record: &ForgetRecord) -> Result<bool, StoreError> {
         let (device, before_ms) = (&record.device, self.request.before_ms);
         let forgets = self.store.forgets(device).await?;
         let is_listed = forgets.iter().any(|forget| match record.version {
-            Some(version) => forget.version == version,
+            Some(version) if forget.version == version => true,
+            Some(version) => forget.version < version && forget.before_ms >= before_ms,
             None => forget.before_ms >= before_ms,
         });
         if !is_listed {

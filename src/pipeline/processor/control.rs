@@ -1,12 +1,58 @@
 //! Control records: commands in the log about a device.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::Processor;
 use super::flush::Extent;
+use crate::identity::DeviceId;
 use crate::model::reason::DeadReason;
+use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::source::{Batch, Control, SampleError};
 use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
 use crate::telemetry::AUDIT;
+
+/// Minimum interval of lines about control records that change nothing.
+const UNCHANGED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What became of a control record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It was carried out.
+    Done,
+    /// An earlier forget has erased as much.
+    Repeated,
+    /// Its device belongs to another partition.
+    Refused,
+}
+
+/// Bounds the lines of the audit about control records that change nothing: who may read the topic
+/// and produce to it can send copies of a signed record without end.
+#[derive(Debug, Default)]
+pub(super) struct UnchangedLines {
+    /// Device and time of the last line, and when it was logged.
+    last: Option<(DeviceId, DeviceTime, Instant)>,
+    /// Records since then without a line.
+    suppressed: u64,
+}
+
+impl UnchangedLines {
+    /// Whether a record gets a line: not if the last line was about the same, or was just logged.
+    /// Returns how many got none since the last one.
+    fn due(&mut self, device_id: &DeviceId, before_ms: DeviceTime) -> Option<u64> {
+        let is_due = self.last.as_ref().is_none_or(|(device, before, at)| {
+            (device, *before) != (device_id, before_ms) && at.elapsed() >= UNCHANGED_INTERVAL
+        });
+        if !is_due {
+            self.suppressed += 1;
+            return None;
+        }
+        self.last = Some((device_id.clone(), before_ms, Instant::now()));
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
 
 impl<T: TripStore, J: Journal> Processor<'_, T, J> {
     /// Why a control record with a valid signature is rejected: its device belongs to another
@@ -32,11 +78,11 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         control: &Control,
     ) -> Result<(), StoreError> {
         let Some(fault) = self.refusal(control).await? else {
-            self.carry_out(control).await?;
-            self.audit(control, "ok");
+            let outcome = self.carry_out(control).await?;
+            self.audit(control, outcome);
             return Ok(());
         };
-        self.audit(control, "refused");
+        self.audit(control, Outcome::Refused);
         for entry in &batch.entries {
             self.dead_letter(batch, entry, fault.clone());
         }
@@ -45,26 +91,55 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
 
     /// Logs a control record of a topic, which an operator signed. One that is read again is
     /// carried out again, and logged again.
-    fn audit(&self, control: &Control, outcome: &str) {
+    fn audit(&mut self, control: &Control, outcome: Outcome) {
         let Control::Forget { offset, device_id, before_ms, key } = control;
         let Some(key) = key else { return };
+        let suppressed = match outcome {
+            Outcome::Done => 0,
+            Outcome::Repeated | Outcome::Refused => {
+                let Some(count) = self.unchanged_lines.due(device_id, *before_ms) else { return };
+                count
+            }
+        };
         let (partition, offset) = (self.log.partition, offset.0);
         let (device, before) = (device_id.as_str(), format_time(before_ms.ms()));
-        let done =
-            if outcome == "ok" { "erased" } else { "not erased: it is of another partition" };
+        let (outcome, done) = match outcome {
+            Outcome::Done => ("ok", "erased"),
+            Outcome::Repeated => ("repeated", "erased before, nothing was left to do"),
+            Outcome::Refused => ("refused", "not erased: it is of another partition"),
+        };
         tracing::info!(
             target: AUDIT, audit = "forget", key, device, before, partition, offset, outcome,
+            suppressed,
             "audit: trips of device `{device}` before {before}: {done}, by the control record at \
              offset {offset} of partition {partition}, signed by key `{key}`"
         );
     }
 
+    /// Whether an earlier forget has erased as much: this one raises no floor. Depends on the log
+    /// only, also if instances ahead of this one have carried out later ones.
+    async fn is_repeated(&mut self, device_id: &str, forget: &Forget) -> Result<bool, StoreError> {
+        let trips = self.trips;
+        let known = self.while_answering(trips.forgets(device_id)).await?;
+        let covers = |earlier: &Forget| {
+            earlier.version < forget.version && earlier.before_ms >= forget.before_ms
+        };
+        Ok(known.iter().any(covers))
+    }
+
     /// Executes a forget. Each step is acknowledged before the next: earlier changes of the device,
-    /// its announcement, the erasure, the event.
-    async fn carry_out(&mut self, control: &Control) -> Result<(), StoreError> {
-        let Control::Forget { offset, device_id, before_ms, .. } = control;
+    /// its announcement, the erasure, the event. One of a topic that raises no floor is counted
+    /// only; in a store of files each is a record that a rebuild needs, and no stranger writes it.
+    async fn carry_out(&mut self, control: &Control) -> Result<Outcome, StoreError> {
+        let Control::Forget { offset, device_id, before_ms, key } = control;
         let forget =
             Forget { version: self.log.versions.version_at(*offset), before_ms: *before_ms };
+        self.counts.controls += 1;
+        if key.is_some() && self.is_repeated(device_id, &forget).await? {
+            self.counts.forgets_repeated += 1;
+            self.position.delivered = self.position.delivered.max(*offset + 1);
+            return Ok(Outcome::Repeated);
+        }
         let slot = self.devices.find_slot(device_id);
         let mut before = Flush { dead_letters: self.letters.take_all(), ..Flush::default() };
         if let Some(slot) = slot {
@@ -83,8 +158,28 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
         let event = Flush { forgotten, ..Flush::default() };
         self.while_answering(journal.stage(&event)).await?;
-        self.counts.controls += 1;
         self.position.delivered = self.position.delivered.max(*offset + 1);
-        Ok(())
+        Ok(Outcome::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn copies_of_a_record_get_one_line() {
+        let mut lines = UnchangedLines::default();
+        let [one, other] = ["truck-1", "truck-2"].map(DeviceId::from_store);
+        assert_eq!(lines.due(&one, DeviceTime(7)), Some(0));
+        for _ in 0..1000 {
+            assert_eq!(lines.due(&one, DeviceTime(7)), None);
+            assert_eq!(lines.due(&other, DeviceTime(7)), None, "within a second");
+        }
+        tokio::time::advance(UNCHANGED_INTERVAL).await;
+        assert_eq!(lines.due(&one, DeviceTime(7)), None, "the same as the last one");
+        assert_eq!(lines.due(&other, DeviceTime(7)), Some(2001));
+        tokio::time::advance(UNCHANGED_INTERVAL).await;
+        assert_eq!(lines.due(&other, DeviceTime(8)), Some(0));
     }
 }

@@ -113,6 +113,7 @@ pub struct Processor<'a, T, J = T> {
     limited: LimitedTrips,
     /// Log timestamp minus device time of samples.
     delays: Histogram,
+    unchanged_lines: control::UnchangedLines,
     /// Questions about the trips in memory; unset: there are none.
     questions: Option<mpsc::Receiver<Question>>,
 }
@@ -164,6 +165,7 @@ impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
             outcomes: None,
             limited: LimitedTrips::default(),
             delays: histogram!(SAMPLE_DELAY),
+            unchanged_lines: control::UnchangedLines::default(),
             questions: None,
         })
     }

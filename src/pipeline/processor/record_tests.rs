@@ -97,3 +97,39 @@ fn a_control_record_is_counted() {
     assert!(store.rows("van").is_empty());
     assert_eq!(store.memory.forgotten().len(), 1);
 }
+
+/// A forget that raises no floor leaves no row and no event, also while the device has changes that
+/// are not flushed. One that is read again is carried out again.
+#[test]
+fn a_forget_that_raises_no_floor_is_counted_only() {
+    let store = TestStore::default();
+    let mut processor = processor(&store, ProcessorConfig::default());
+    let key = || Some("ops".into());
+    let mut forget = |offset, minute| {
+        let device_id = DeviceId::from_store("van");
+        let before_ms = EVENING + minute * MINUTE;
+        let control =
+            Some(Control::Forget { offset: Offset(offset), device_id, before_ms, key: key() });
+        block_on(processor.absorb(&Batch { control, ..Batch::default() })).unwrap();
+        let counts = processor.counts();
+        let rows = block_on(store.memory.forgets("van")).unwrap().len();
+        (counts.controls, counts.forgets_repeated, rows, store.memory.forgotten().len())
+    };
+    assert_eq!(forget(7, 10), (1, 0, 1, 1));
+    assert_eq!(forget(8, 10), (2, 1, 1, 1), "a copy");
+    assert_eq!(forget(9, 5), (3, 2, 1, 1), "a lower one");
+    assert_eq!(forget(10, 11), (4, 2, 2, 2), "a higher one");
+    assert_eq!(forget(7, 10), (5, 2, 2, 3), "its owner may not have completed it");
+    assert_eq!(forget(8, 10), (6, 3, 2, 3), "decided as before");
+    block_on(processor.absorb(&samples(20, &[("van", 12)]))).unwrap();
+    let control = Some(Control::Forget {
+        offset: Offset(21),
+        device_id: DeviceId::from_store("van"),
+        before_ms: EVENING + 11 * MINUTE,
+        key: key(),
+    });
+    block_on(processor.absorb(&Batch { control, ..Batch::default() })).unwrap();
+    assert_eq!(processor.position().delivered, Offset(22));
+    block_on(processor.flush()).unwrap();
+    assert_eq!(store.rows("van").len(), 1);
+}

@@ -169,6 +169,10 @@ impl Expected {
                 Read::Forget { before } => {
                     let device = String::from_utf8(record.key.clone().unwrap()).unwrap();
                     let own = self.device(&device, record.partition);
+                    // One that raises no floor leaves nothing.
+                    if before <= own.floor() {
+                        continue;
+                    }
                     let before_ms = DeviceTime(before);
                     own.forgets.push(Forget { version: Version(version), before_ms });
                     let trips = own.model.trips.len();

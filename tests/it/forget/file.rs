@@ -189,6 +189,27 @@ fn all_devices_up_to_a_time() {
 }
 
 #[test]
+fn a_time_far_past_the_last_sample_needs_a_flag() {
+    let old = minutes("truck-1", &[1, 2]).replace("2024-", "2010-");
+    let folder = Folder::with("a.ndjson", old);
+    folder.ingest(&format!("a.ndjson --store {STORE}"));
+    let words = format!("--yes --store {STORE}");
+    let why = "over ten years past the last sample, 2010-05-01T08:02:00.000Z of device `truck-1`";
+    for what in ["truck-1", "--all-before 2024-05-01T00:00:00Z"] {
+        let refused = folder.run(&format!("forget {what} {words}")).ends(2).prints_nothing();
+        refused.says(&[why, "--beyond-data"]);
+    }
+    folder.run(&format!("forget truck-1 --before 2019-01-01T00:00:00Z {words}")).ends(0);
+    // One device that is newer is enough for all of them.
+    folder.write("b.ndjson", minutes("truck-2", &[1]));
+    folder.write("c.ndjson", minutes("truck-3", &[1]).replace("2024-", "2010-"));
+    folder.ingest(&format!("b.ndjson c.ndjson --store {STORE}"));
+    folder.run(&format!("forget truck-3 --beyond-data {words}")).ends(0);
+    folder.run(&format!("forget --all-before 2024-05-02T00:00:00Z {words}")).ends(0);
+    assert_eq!(devices(&folder, STORE), [""; 0]);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_and_changes_nothing() {
     let folder = Folder::with("a.ndjson", minutes("truck-1", &[1, 2]));
     folder.ingest(&format!("a.ndjson --store {STORE}"));

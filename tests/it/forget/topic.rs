@@ -98,6 +98,33 @@ fn run_carries_it_out_and_no_replay_brings_it_back() {
     topic.remove();
 }
 
+/// Who may read the topic and produce to it can copy a signed record.
+#[test]
+fn copies_of_a_forget_leave_no_row_no_event_and_one_line() {
+    const COPIES: usize = 300;
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = control_keys::folder();
+    topic.send_lines(minutes("truck-1", &[1, 2]).as_bytes(), "no-device");
+    read(&folder, &topic, "t.db", "--from earliest");
+    let words = format!("{} --store {STORE}", topic.flags());
+    folder.run(&format!("forget truck-1 --before {LATER} --yes {words}")).ends(0);
+    topic.send(&vec![control_keys::forget(&topic, "truck-1", LATER); COPIES]);
+    let run = format!("run {HASTE} {words}");
+    let running = start(&folder, &run);
+    until_read(&folder, "t.db", &topic);
+    let ran = drain(running, &run).ends(0);
+    let lines = |what: &str| ran.stderr.matches(what).count();
+    assert_eq!(lines("audit: trips of device `truck-1`"), 2, "{ran}");
+    assert_eq!((lines(": erased, by"), lines(": erased before, nothing was left")), (1, 1));
+    let path = folder.path("t.db");
+    assert_eq!(count(&path, "SELECT count(*) FROM forgets"), 1);
+    let events = "SELECT count(*) FROM changes WHERE event LIKE '{\"type\":\"forgotten\"%'";
+    assert_eq!(count(&path, events), 1);
+    // A replay decides the same.
+    let verify = format!("verify --store {STORE} --brokers {}", topic.brokers);
+    folder.run(&verify).ends(0);
+}
+
 #[test]
 fn a_device_without_trips_is_accepted_and_another_log_is_refused() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
