@@ -4,11 +4,11 @@
 macro_rules! named {
     (
         $(#[$doc:meta])*
-        $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }
+        $name:ident { $($(#[doc = $meaning:literal])+ $variant:ident = $text:literal,)* }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
+        pub enum $name { $($(#[doc = $meaning])+ $variant,)* }
 
         impl $name {
             /// Every value, in the order of the contract.
@@ -18,6 +18,13 @@ macro_rules! named {
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
+            }
+
+            /// What it means: the comment of the value, of which pages make their tables.
+            #[must_use]
+            #[allow(dead_code, reason = "the program prints names only")]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($meaning),+).trim_ascii(),)* }
             }
 
             /// The value with this name.

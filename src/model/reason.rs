@@ -20,31 +20,32 @@ named! {
         OutOfRange = "out_of_range",
         /// A time that cannot be parsed.
         BadTime = "bad_time",
-        /// Device time before `min_time`.
+        /// Device time before `--min-time`.
         TimeBeforeMin = "time_before_min",
-        /// Device time more than `max_future` past the log timestamp.
+        /// Device time more than `--max-future` past the record's timestamp.
         TimeInFuture = "time_in_future",
-        /// A device id that is empty, longer than 256 bytes, or contains NUL.
+        /// Empty, longer than 256 bytes, or with NUL.
         BadDeviceId = "bad_device_id",
-        /// A record over the size limit. Its dead letter contains head, length and hash.
+        /// A record over the size limit; its first KiB, length and hash are kept.
         Oversize = "oversize",
-        /// A log record without a key.
+        /// A record of a topic without a key.
         NoKey = "no_key",
-        /// A log record whose key and value name different devices.
+        /// A record whose key and value name different devices.
         KeyMismatch = "key_mismatch",
-        /// Two fields of the record could be the same canonical field.
+        /// Two fields could be the same field of a sample.
         AmbiguousField = "ambiguous_field",
-        /// The sample lies inside a trip that already has `max_samples`.
+        /// It lies inside a trip that already has `--max-samples`.
         TripFull = "trip_full",
         /// The input ended inside a record.
         TruncatedInput = "truncated_input",
-        /// The device belongs to another partition.
+        /// Its device belongs to another partition.
         OtherPartition = "other_partition",
         /// A control record without the operator's signature.
         NotAuthorised = "not_authorised",
-        /// The schema of a record is not known or not valid.
+        /// The record names no schema, or one that is not known or not valid.
         BadSchema = "bad_schema",
-        /// A record batch that cannot be decompressed, or a record that is not of its schema.
+        /// A record that is not of its Avro or protobuf schema; or a batch that cannot be
+        /// decompressed, of which only the offsets are kept.
         BadRecord = "bad_record",
     }
 }
@@ -52,11 +53,11 @@ named! {
 named! {
     /// Why a valid sample was dropped. It is counted, but not stored.
     DropReason {
-        /// Its ignition is off.
+        /// Its ignition is off (`--drop-ignition-off`).
         IgnitionOff = "ignition_off",
-        /// It is slower than `min_speed`.
+        /// It is slower than `--min-speed`.
         TooSlow = "too_slow",
-        /// Its fix is less accurate than `max_accuracy`, or not valid by the field map.
+        /// Its fix is less accurate than `--max-accuracy`, or not valid by `valid=` of `--map`.
         BadFix = "bad_fix",
         /// Its latitude and longitude are both 0.
         ZeroPosition = "zero_position",
