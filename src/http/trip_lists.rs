@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use utoipa::openapi::RefOr;
 
@@ -18,7 +18,7 @@ use super::path_params::DetailParams;
 use super::phase::Store;
 use super::problem::Problem;
 use super::trip_page::{Page, TripPage};
-use super::trips::path_segment;
+use super::trips::{no_device, path_segment};
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::ops::trips;
@@ -107,8 +107,7 @@ async fn list_device(
     };
     require(min_version, owner.as_ref(), |version: Version| page.includes(version))?;
     if page.is_empty() && !is_known(app, &store, &device).await? {
-        let detail = format!("no sample of device `{device}` is stored; see /v1/devices");
-        return Err(Problem::new(StatusCode::NOT_FOUND, "no_device", detail));
+        return Err(no_device(&device));
     }
     page.answer(uri).await
 }

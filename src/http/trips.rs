@@ -25,8 +25,8 @@ use super::trip_response::{
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
+use crate::ops::lookup::Neighbours;
 use crate::store::fresh::{FreshLookup, FreshRow};
-use crate::store::skip::{Missing, collecting};
 use crate::store::{Forget, LookupResult, StoreError, TagStore as _};
 use crate::telemetry::LOOKUP_DURATION;
 use crate::views::{Extras, Form, Match, TagValues};
@@ -62,7 +62,8 @@ pub struct Pairs {
 pub struct PairAnswer {
     /// The trip that covers the time; null if there is none.
     trip: Option<TripAnswer>,
-    /// Why there is no trip: `no_trip`, `gone` or `malformed_trip`; null if there is one.
+    /// Why there is no trip: `no_trip` (perhaps as there is no such device), `gone` or
+    /// `malformed_trip`; null if there is one.
     code: Option<&'static str>,
 }
 
@@ -89,7 +90,7 @@ pub struct PairAnswers {
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
         (status = 400, description = "The request is not valid; `faults` lists every fault",
             body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip covers the time; `previous` and `next` are the nearest trips, but for `skipped` malformed ones",
+        (status = 404, description = "The device is not known (`no_device`), or no trip of it covers the time (`no_trip`; `previous` and `next` are the nearest trips, but for `skipped` malformed ones)",
             body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The trips of that time were erased",
             body = Problem, content_type = "application/problem+json"),
@@ -119,21 +120,34 @@ pub async fn lookup(
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
-            let at = format_time(at_ms.ms());
-            let detail = format!("no trip of device `{device}` covers {at}");
-            let (nearest, skipped) = collecting(store.neighbours(&device, at_ms)).await;
-            let (before, after) = nearest?;
-            let end_ms = before.as_ref().map_or(DeviceTime::MIN, |before| before.row.end_ms);
-            let start_ms = after.as_ref().map_or(DeviceTime::MAX, |after| after.row.start_ms);
-            let mut missing = Missing::default();
-            missing.add::<FreshRow>(skipped, (end_ms, start_ms), &[]);
-            Err(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
-                .with_owner(owner.as_ref())
-                .with("previous", neighbour(&app, before).await?)
-                .with("next", neighbour(&app, after).await?)
-                .with("skipped", missing.trips))
+            Err(miss(&app, &store, &device, at_ms).await?.with_owner(owner.as_ref()))
         }
     }
+}
+
+/// The answer if no trip of a device covers a time.
+async fn miss(
+    app: &App,
+    store: &Fresh<'_>,
+    device: &DeviceId,
+    at_ms: DeviceTime,
+) -> Result<Problem, Problem> {
+    let Some(around) = Neighbours::find(store, device, at_ms).await? else {
+        return Ok(no_device(device));
+    };
+    let Neighbours { previous, next, missing } = around;
+    let at = format_time(at_ms.ms());
+    let detail = format!("no trip of device `{device}` covers {at}");
+    Ok(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
+        .with("previous", neighbour(app, previous).await?)
+        .with("next", neighbour(app, next).await?)
+        .with("skipped", missing.trips))
+}
+
+/// The answer for a device that neither store nor memory has.
+pub(super) fn no_device(device: &DeviceId) -> Problem {
+    let detail = format!("no sample of device `{device}` is stored; see /v1/devices");
+    Problem::new(StatusCode::NOT_FOUND, "no_device", detail)
 }
 
 async fn neighbour(app: &App, found: Option<FreshRow>) -> Result<Option<TripAnswer>, Problem> {

@@ -8,6 +8,7 @@ pub mod input_format;
 pub mod input_part;
 pub mod limits;
 pub(crate) mod named;
+pub mod nearest;
 pub mod partitioner;
 pub mod preset;
 pub mod reading;

@@ -1,11 +1,17 @@
 //! Lookup: one trip, by a time or by an id in any form.
 
-use super::NoResult;
+use std::sync::Arc;
+
+use super::{NoResult, trips};
 use crate::identity::{AnyId, DeviceId};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
-use crate::store::{self, Forget, LookupResult, TripRow, TripStore};
-use crate::views::Match;
+use crate::model::visible::visible;
+use crate::pipeline::daemon::LiveWorkers;
+use crate::store::fresh::{FreshRow, FreshStore, OwnerMemory};
+use crate::store::skip::{Missing, collecting};
+use crate::store::{self, Forget, LookupResult, StoreError, TripRow, TripStore};
+use crate::views::{Match, text_id};
 
 /// The result of a lookup by id.
 #[derive(Debug)]
@@ -16,6 +22,62 @@ pub struct FoundTrip {
     pub t_star_ms: DeviceTime,
     /// How `t_star_ms` matches the trip.
     pub matched: Match,
+}
+
+/// The trips of a device around a time that none covers. There are none if they were erased, or are
+/// malformed.
+#[derive(Debug)]
+pub struct Neighbours {
+    /// The last trip before the time.
+    pub previous: Option<FreshRow>,
+    /// The first trip after the time.
+    pub next: Option<FreshRow>,
+    /// Malformed trips between these two.
+    pub missing: Missing,
+}
+
+impl Neighbours {
+    /// Finds the trips around a time (ms since 1970) that no trip of a device covers; `None` if the
+    /// store does not have the device.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn find<S: TripStore, M: OwnerMemory>(
+        store: &FreshStore<'_, S, M>,
+        device_id: &DeviceId,
+        time_ms: DeviceTime,
+    ) -> Result<Option<Self>, StoreError> {
+        let (nearest, skipped) = collecting(store.neighbours(device_id, time_ms)).await;
+        let (previous, next) = nearest?;
+        let has_rows = previous.is_some() || next.is_some() || !skipped.is_empty();
+        if !has_rows && store.store().erased(device_id).await?.is_none() {
+            return Ok(None);
+        }
+        let end_ms = previous.as_ref().map_or(DeviceTime::MIN, |previous| previous.row.end_ms);
+        let start_ms = next.as_ref().map_or(DeviceTime::MAX, |next| next.row.start_ms);
+        let mut missing = Missing::default();
+        missing.add::<FreshRow>(skipped, (end_ms, start_ms), &[]);
+        Ok(Some(Self { previous, next, missing }))
+    }
+
+    /// The trips as text.
+    fn text(&self) -> anyhow::Result<String> {
+        let named = |row: &TripRow| text_id(&row.device_id, row.t_star_ms);
+        let mut parts = Vec::new();
+        if let Some(FreshRow { row, .. }) = &self.previous {
+            let end = format_time(row.end_ms.ms());
+            parts.push(format!("the trip before is {}, which ends {end}", named(row)?));
+        }
+        if let Some(FreshRow { row, .. }) = &self.next {
+            let start = format_time(row.start_ms.ms());
+            parts.push(format!("the trip after is {}, which starts {start}", named(row)?));
+        }
+        parts.extend(self.missing.problem());
+        if parts.is_empty() {
+            parts.push("its trips were erased (tstar forget)".to_owned());
+        }
+        Ok(parts.join("; "))
+    }
 }
 
 /// Finds the trip of a device that covers a time (ms since 1970).
@@ -31,8 +93,14 @@ pub async fn by_time(
         LookupResult::Trip(row) => Ok(*row),
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
         LookupResult::Unknown => {
-            let time = format_time(time_ms.ms());
-            Err(NoResult(format!("no trip of device `{device_id}` covers {time}")).into())
+            let without_memory = FreshStore::new(store, None::<Arc<LiveWorkers>>);
+            let around = Neighbours::find(&without_memory, device_id, time_ms).await?;
+            let Some(around) = around else {
+                return Err(trips::unknown_device(store, device_id).await?.into());
+            };
+            let (device, time, around) =
+                (visible(device_id), format_time(time_ms.ms()), around.text()?);
+            Err(NoResult(format!("no trip of device `{device}` covers {time}; {around}")).into())
         }
     }
 }
@@ -60,6 +128,6 @@ pub async fn by_id(store: &impl TripStore, id: &str) -> anyhow::Result<FoundTrip
 
 /// The error for a time whose trips were erased.
 fn gone(device: &str, forget: &Forget) -> NoResult {
-    let before = format_time(forget.before_ms.ms());
+    let (device, before) = (visible(device), format_time(forget.before_ms.ms()));
     NoResult(format!("gone: the trips of {device} before {before} were erased (tstar forget)"))
 }

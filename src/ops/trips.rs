@@ -2,7 +2,9 @@
 
 use super::{InvalidRequest, NoResult};
 use crate::identity::{DeviceId, date_range, prefix_range};
+use crate::model::nearest::NearNames;
 use crate::model::scalar::{Day, DeviceTime};
+use crate::model::visible::visible;
 use crate::store::skip::collecting;
 use crate::store::{DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
 use crate::timeline::DAY_MS;
@@ -68,11 +70,33 @@ pub async fn is_known(store: &impl TripStore, device_id: &DeviceId) -> Result<bo
 /// # Errors
 /// It is not, or the store cannot be read.
 pub async fn check_known(store: &impl TripStore, device_id: &DeviceId) -> anyhow::Result<()> {
-    if is_known(store, device_id).await? {
-        return Ok(());
+    match is_known(store, device_id).await? {
+        true => Ok(()),
+        false => Err(unknown_device(store, device_id).await?.into()),
     }
+}
+
+/// Pages of devices that are compared with a device that the store does not have: those of the
+/// first 10,000 devices.
+const PAGES_COMPARED: usize = 10;
+
+/// The error for a device that the store does not have, with devices of similar names.
+pub(super) async fn unknown_device(
+    store: &impl TripStore,
+    device_id: &DeviceId,
+) -> Result<NoResult, StoreError> {
+    let mut near = NearNames::new(device_id);
+    let mut pages = DevicePages::new(store, DeviceScope::All);
+    for _ in 0..PAGES_COMPARED {
+        let Some(devices) = pages.next().await? else { break };
+        devices.iter().for_each(|device| near.add(device));
+    }
+    let near = near.finish().iter().map(|it| format!("`{}`", visible(it))).collect::<Vec<_>>();
+    let near =
+        if near.is_empty() { String::new() } else { format!("similar: {}; ", near.join(", ")) };
+    let device = visible(device_id);
     let hint = "list the devices with `tstar devices`";
-    Err(NoResult(format!("the store has no device `{device_id}`; {hint}")).into())
+    Ok(NoResult(format!("the store has no device `{device}`; {near}{hint}")))
 }
 
 /// The range of times, both ends inclusive, of a date or of an id prefix.

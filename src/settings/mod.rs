@@ -10,7 +10,6 @@ mod setting;
 
 mod file;
 mod http;
-mod nearest;
 mod rules;
 mod schema;
 mod secret;
@@ -22,12 +21,12 @@ mod values;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::model::nearest::nearest;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_duration;
 use crate::source::check_time_format;
 use crate::timeline::DAY_MS;
-use nearest::nearest;
 
 pub use file::SettingsFile;
 pub use http::HttpSettings;

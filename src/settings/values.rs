@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::KeyRule;
-use super::nearest::nearest;
 use super::schema::{self, SchemaFile};
 use super::setting::{Kind, Syntax};
 use super::size::{format_size, parse_size};
 use crate::kafka::options::{CODE_OPTIONS, option_within, shown};
+use crate::model::nearest::nearest;
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::{PRESETS, Preset};
 use crate::model::rules::{SpeedUnit, TimeUnit};

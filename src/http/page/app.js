@@ -186,7 +186,7 @@ async function lookUp(ms) {
     if (signal.aborted || opening !== state.opening) return;
     state.chosen = null;
     timeline.select(null);
-    if (error.code === "no_trip") {
+    if (["no_trip", "no_device"].includes(error.code)) {
       const { previous, next } = error.problem;
       detail.none(ms, previous && prepared(previous), next && prepared(next));
       announce(`${moment(ms)} is not covered by a trip`);

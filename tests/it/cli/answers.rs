@@ -66,15 +66,49 @@ fn a_lookup_answers_with_one_object() {
 #[test]
 fn a_miss_says_why_and_prints_nothing() {
     let folder = example();
+    folder.write("later", minutes("truck-17", &[40]));
+    folder.ingest("later");
+    let before = "the trip before is truck-17~20240501T080000.000Z, \
+                  which ends 2024-05-01T08:12:00.000Z";
+    let after = "the trip after is truck-17~20240501T084000.000Z, \
+                 which starts 2024-05-01T08:40:00.000Z";
+    let unknown = "similar: `truck-17`; list the devices with `tstar devices`";
     for (miss, why) in [
-        ("lookup truck-17 2024-05-01T07:59:59.999Z", "covers 2024-05-01T07:59:59.999Z"),
-        ("lookup truck-17 2024-05-01T08:12:00.001Z --json", "truck-17"),
-        ("lookup truck-18 2024-05-01T08:00:00Z", "truck-18"),
-        ("trip truck-17~20240502T080000.000Z --json", "truck-17~20240502T080000.000Z"),
-        ("trip 01a1fae5-173b-8152-8ed4-88d4aacc8ddd", "01a1fae5"),
+        (
+            "lookup truck-17 2024-05-01T07:59:59.999Z",
+            "tstar: no trip of device `truck-17` covers 2024-05-01T07:59:59.999Z; the trip after is \
+             truck-17~20240501T080000.000Z, which starts 2024-05-01T08:00:00.000Z\n"
+                .to_owned(),
+        ),
+        (
+            "lookup truck-17 2024-05-01T08:12:00.001Z --json",
+            format!("covers 2024-05-01T08:12:00.001Z; {before}; {after}\n"),
+        ),
+        ("lookup truck-17 2024-05-02T00:00:00Z", "which ends 2024-05-01T08:40:00.000Z\n".into()),
+        (
+            "lookup truck-18 2024-05-01T08:00:00Z",
+            format!("tstar: the store has no device `truck-18`; {unknown}\n"),
+        ),
+        ("lookup Truck-17 2024-05-01T08:00:00Z", format!("no device `Truck-17`; {unknown}\n")),
+        (
+            "lookup a-ship-at-sea 2024-05-01T08:00:00Z",
+            "no device `a-ship-at-sea`; list the devices with `tstar devices`\n".into(),
+        ),
+        (
+            "trip truck-17~20240502T080000.000Z --json",
+            "no trip has the id `truck-17~20240502T080000.000Z`: no trip of its device covers"
+                .to_owned(),
+        ),
+        ("trip 01a1fae5-173b-8152-8ed4-88d4aacc8ddd", "01a1fae5".into()),
     ] {
-        folder.run(miss).ends(1).prints_nothing().says(&[why]);
+        folder.run(miss).ends(1).prints_nothing().says(&[&why]);
     }
+    folder.run("forget truck-17 --before 2024-05-01T09:00:00Z --yes").ends(0);
+    folder
+        .run("lookup truck-17 2024-05-01T10:00:00Z")
+        .ends(1)
+        .prints_nothing()
+        .says(&["covers 2024-05-01T10:00:00.000Z; its trips were erased (tstar forget)\n"]);
 }
 
 #[test]

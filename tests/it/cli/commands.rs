@@ -63,7 +63,7 @@ fn lookup_finds_the_trip_that_covers_a_time() {
     let path = json(&folder, "lookup truck-17 1795210680123 --path --json");
     assert_eq!(path["path"]["times"].as_array().unwrap().len(), 5);
     let none = folder.run("lookup truck-17 2026-11-20T22:00:00Z").ends(1).prints_nothing();
-    none.says(&["tstar: no trip of device `truck-17` covers 2026-11-20T22:00:00.000Z\n"]);
+    none.says(&["tstar: no trip of device `truck-17` covers 2026-11-20T22:00:00.000Z; the trip "]);
     folder.run("lookup truck-17 yesterday").ends(2).prints_nothing();
     folder.run("lookup truck-17 0 --path --format csv").ends(2).prints_nothing();
 }

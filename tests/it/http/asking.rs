@@ -37,10 +37,16 @@ fn a_time_finds_the_trip_that_covers_it_or_its_neighbours() {
     assert_eq!(between["next"]["start_time"], "2024-05-01T08:40:00.000Z");
     let before = at("2024-04-01T00:00:00Z").fails(404, "no_trip");
     assert_eq!((&before["previous"], &before["next"]["id"]), (&Value::Null, &ID.into()));
+    let other = server.get("/v1/trips/lookup?device=truck-18&at=0").fails(404, "no_device");
+    let listed = server.get("/v1/devices/truck-18/trips").fails(404, "no_device");
+    assert_eq!(other, listed);
 
     folder.run("forget truck-17 --before 2024-05-01T08:20:00Z --yes").ends(0);
     at("2024-05-01T08:05:00Z").fails(410, "gone");
     server.get(&format!("/v1/trips/{ID}")).fails(410, "gone");
+    folder.run("forget truck-17 --before 2024-05-02T00:00:00Z --yes").ends(0);
+    let erased = at("2024-05-02T00:00:00Z").fails(404, "no_trip");
+    assert_eq!((&erased["previous"], &erased["next"]), (&Value::Null, &Value::Null));
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn letters_of_one_token_leave_place_for_those_of_others() {
     assert_eq!((&found["refused"], &found["results"][0]["status"]), (&1.into(), &"dead".into()));
     let bearer = format!("authorization: Bearer {}\r\n", tokens[1].1);
     let target = "/v1/trips/lookup?device=mixed&at=2024-05-01T08:01:00Z";
-    server.request("GET", target, &bearer, b"").fails(404, "no_trip");
+    server.request("GET", target, &bearer, b"").fails(404, "no_device");
     let text = server.request("GET", "/metrics", &bearer, b"").is(200).text();
     assert!(text.contains("tstar_http_rejected_total{reason=\"dead_letters\"}"), "{text}");
     folder.run("dlq purge --all --yes --store sqlite:trips.db").ends(0);

@@ -50,7 +50,7 @@ fn with_a_cookie_only_the_page_of_this_server_changes_anything() {
     }
     post(&format!("{cookie}{own}sec-fetch-site: same-site\r\n")).fails(403, "foreign_origin");
     let target = "/v1/trips/lookup?device=new&at=2024-05-01T08:01:00Z";
-    server.request("GET", target, &cookie, b"").fails(404, "no_trip");
+    server.request("GET", target, &cookie, b"").fails(404, "no_device");
     for headers in foreign[1..].iter() {
         log_in_with(&server, headers).fails(403, "foreign_origin");
         server.request("POST", "/v1/logout", headers, b"").fails(403, "foreign_origin");
