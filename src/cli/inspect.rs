@@ -11,6 +11,7 @@ use super::flags::{
 };
 use super::print::Printer;
 use super::{inspect_table, open};
+use crate::model::visible::shell_word;
 use crate::ops::InvalidRequest;
 use crate::ops::inspect::{InspectOutcome, InspectRequest, InspectSource, Proposal, inspect};
 use crate::settings::{Kind, Origin, Origins, Setting, Settings};
@@ -120,14 +121,14 @@ fn command(args: &InspectArgs, found: &[Proposal], is_given: impl Fn(&str) -> bo
         words.extend(given(&args.registry.0));
     } else {
         words.push("ingest".into());
-        words.extend(args.files.iter().map(|file| quoted(&file.to_string_lossy())));
+        words.extend(args.files.iter().map(|file| shell_word(&file.to_string_lossy())));
         words.extend(given(&args.format.0));
     }
     words.extend(given(&args.rules.0));
     for Proposal { flag, value, .. } in found {
         if !is_given(&flag.trim_start_matches('-').replace('-', "_")) {
             words.push((*flag).into());
-            words.extend(value.as_deref().map(quoted));
+            words.extend(value.as_deref().map(shell_word));
         }
     }
     words.join(" ")
@@ -140,37 +141,11 @@ fn given(values: &SettingValues) -> Vec<String> {
         let flag = setting.flag.to_owned();
         match setting.kind {
             Kind::Flag => vec![format!("{flag}={value}")],
-            Kind::Lines => value.lines().flat_map(|line| [flag.clone(), quoted(line)]).collect(),
-            _ => vec![flag, quoted(value)],
+            Kind::Lines => {
+                value.lines().flat_map(|line| [flag.clone(), shell_word(line)]).collect()
+            }
+            _ => vec![flag, shell_word(value)],
         }
     };
     values.iter().flat_map(flag).collect()
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        for (word, expected) in [
-            ("a/b-1.csv", "a/b-1.csv"),
-            ("lat=/gps/lat,lon=/gps/lng", "lat=/gps/lat,lon=/gps/lng"),
-            ("", "''"),
-            ("a b", "'a b'"),
-            ("it's", "'it'\\''s'"),
-            ("lat=/a|/b", "'lat=/a|/b'"),
-        ] {
-            assert_eq!(quoted(word), expected);
-        }
-    }
 }

@@ -244,12 +244,12 @@ impl AnyId {
     /// UUID form has a `-`.
     ///
     /// # Errors
-    /// What is wrong, for the form that the text can only have.
+    /// What is wrong, for the form that the text looks like.
     pub fn parse(given: &str) -> Result<Self, IdError> {
-        if given.contains('~') {
-            text::parse(given).map(Self::Trip)
-        } else if given.contains('-') {
+        if UuidId::is_like(given) {
             UuidId::parse(given).map(Self::Uuid)
+        } else if given.contains(['~', '-']) {
+            text::parse(given).map(Self::Trip)
         } else {
             key::parse_text(given).map(Self::Trip)
         }

@@ -33,6 +33,25 @@ fn test_vectors_of_the_contract() {
 }
 
 #[test]
+fn what_is_not_an_id_is_refused_as_what_it_looks_like() {
+    for (given, expected) in [
+        (
+            "truck-17",
+            "\"truck-17\" is not a trip id: it has no `~`; a trip id looks like truck-17~",
+        ),
+        ("a~b", "\"a~b\" is not a trip id: the part after the last `~` is not a time"),
+        ("4711", "\"4711\" is not a trip id: it is truncated"),
+        ("01a1fae5-173b", "\"01a1fae5-173b\" is not the UUID form of a trip id: it is not a UUID"),
+        ("01A1FAE5-173B-8152-8ED4-88D4AACC8DDD", "it is not written in lower case with hyphens"),
+        ("{01a1fae5-173b-8152-8ed4-88d4aacc8ddd}", "it is not written in lower case with hyphens"),
+        ("01a1fae5-173b-4152-8ed4-88d4aacc8ddd", "its version is not 8"),
+    ] {
+        let error = AnyId::parse(given).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn range_of_each_form() {
     assert_eq!(id("a", YEAR_0).text().unwrap(), "a~00000101T000000.000Z");
     assert_eq!(id("a", YEAR_9999_END).text().unwrap(), "a~99991231T235959.999Z");

@@ -46,6 +46,12 @@ pub struct UuidId {
 }
 
 impl UuidId {
+    /// Whether a text is meant as a UUID: hex digits with hyphens, or a UUID in another spelling.
+    pub(super) fn is_like(given: &str) -> bool {
+        let is_of_uuid = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+        given.contains('-') && (given.bytes().all(is_of_uuid) || Uuid::try_parse(given).is_ok())
+    }
+
     /// Parses a UUID in canonical spelling: lower case, with hyphens.
     ///
     /// # Errors

@@ -61,6 +61,16 @@ pub fn push_visible(line: &mut String, character: char) {
     }
 }
 
+/// A word as a shell takes it, for a command in a message.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Placeholder in messages for secrets: passwords, and the user names next to them.
 pub const NOT_SHOWN: &str = "(not shown)";
 
@@ -100,6 +110,20 @@ mod tests {
         for text in ["Zürich `x` \"y\" \\ 東京", "עברית", "مرحبا", "नमस्ते", "山田\u{3000}太郎", "🚚"]
         {
             assert_eq!(visible(text), text);
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, expected) in [
+            ("a/b-1.csv", "a/b-1.csv"),
+            ("lat=/gps/lat,lon=/gps/lng", "lat=/gps/lat,lon=/gps/lng"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+            ("lat=/a|/b", "'lat=/a|/b'"),
+        ] {
+            assert_eq!(shell_word(word), expected);
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{NoResult, trips};
-use crate::identity::{AnyId, DeviceId};
+use super::{InvalidRequest, NoResult, trips};
+use crate::identity::{AnyId, DeviceId, IdError};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
-use crate::model::visible::visible;
+use crate::model::visible::{shell_word, visible};
 use crate::pipeline::daemon::LiveWorkers;
 use crate::store::fresh::{FreshRow, FreshStore, OwnerMemory};
 use crate::store::skip::{Missing, collecting};
@@ -111,7 +111,10 @@ pub async fn by_time(
 /// The id is malformed, the store cannot be read, no trip covers the time, or its trips were
 /// erased.
 pub async fn by_id(store: &impl TripStore, id: &str) -> anyhow::Result<FoundTrip> {
-    let parsed = AnyId::parse(id)?;
+    let parsed = match AnyId::parse(id) {
+        Ok(parsed) => parsed,
+        Err(error) => return Err(not_an_id(store, id, &error).await?.into()),
+    };
     let t_star_ms = parsed.t_star_ms();
     match store::find(store, &parsed).await? {
         LookupResult::Trip(row) => {
@@ -124,6 +127,24 @@ pub async fn by_id(store: &impl TripStore, id: &str) -> anyhow::Result<FoundTrip
             Err(NoResult(unknown).into())
         }
     }
+}
+
+/// The error for a text that is not a trip id. A device is often named instead.
+async fn not_an_id(
+    store: &impl TripStore,
+    given: &str,
+    error: &IdError,
+) -> Result<InvalidRequest, StoreError> {
+    let device = DeviceId::new(given).ok();
+    Ok(InvalidRequest(match device {
+        Some(device) if trips::is_known(store, &device).await? => {
+            let (shown, word) = (visible(&device), visible(&shell_word(&device)));
+            format!(
+                "`{shown}` is a device, not a trip id; list its trips with `tstar trips {word}`"
+            )
+        }
+        _ => format!("{error}; list the trips of a device with `tstar trips DEVICE`"),
+    }))
 }
 
 /// The error for a time whose trips were erased.

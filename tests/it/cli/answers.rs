@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Folder, keys, minutes};
+use super::{Folder, Ran, keys, minutes};
 
 /// Keys of a trip, in the contract's order.
 pub const TRIP: [&str; 19] = [
@@ -109,6 +109,33 @@ fn a_miss_says_why_and_prints_nothing() {
         .ends(1)
         .prints_nothing()
         .says(&["covers 2024-05-01T10:00:00.000Z; its trips were erased (tstar forget)\n"]);
+}
+
+#[test]
+fn a_device_in_the_place_of_a_trip_id_is_called_a_device() {
+    let folder = example();
+    let spaced = minutes("my truck", &[0]);
+    folder.write("spaced", spaced);
+    folder.ingest("spaced");
+    let usage = "list the trips of a device with `tstar trips DEVICE`";
+    for command in ["trip", "explain", "tag"] {
+        for (given, why) in [
+            (
+                "truck-17",
+                "`truck-17` is a device, not a trip id; list its trips with `tstar trips \
+              truck-17`",
+            ),
+            ("truck-18", "\"truck-18\" is not a trip id: it has no `~`; a trip id looks like"),
+            ("truck-18", usage),
+            ("4711", "\"4711\" is not a trip id: it is"),
+            ("4711", usage),
+        ] {
+            folder.run(&format!("{command} {given}")).ends(2).prints_nothing().says(&[why]);
+        }
+        let mut spaced = folder.command(command);
+        let ran = Ran::run(command, spaced.arg("my truck")).ends(2).prints_nothing();
+        ran.says(&["`my truck` is a device", "`tstar trips 'my truck'`"]);
+    }
 }
 
 #[test]
