@@ -22,7 +22,7 @@ use crate::model::visible::visible;
 use crate::ops::export::{ExportSpan, Selection, export};
 use crate::ops::{BadData, Cancel, InvalidRequest, PartialResult, trips};
 use crate::store::TripRow;
-use crate::store::files::NewFile;
+use crate::store::new_file::NewFile;
 use crate::store::skip::Missing;
 use crate::views::{Extras, Form, FormSpec, TagValues, TripWriter, enumerated, tag_values};
 

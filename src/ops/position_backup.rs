@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{BadData, InvalidRequest, PreconditionFailed};
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Offset, Version};
-use crate::store::files::NewFile;
+use crate::store::new_file::NewFile;
 use crate::store::positions::{devices_erased_since, lower_positions, replace};
 use crate::store::{AnyStore, EpochStore as _, PositionStore as _, StoreUrl};
 

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::new_file::NewFile;
+
 /// Mode of new files: only their owner reads and writes.
 const MODE: u32 = 0o600;
 
@@ -39,7 +41,7 @@ pub fn create(path: &Path) -> io::Result<()> {
 /// # Errors
 /// It is a symbolic link, not a regular file, or cannot be opened.
 pub fn open_lock(path: &Path) -> io::Result<File> {
-    open_own(path, File::options().create(true).truncate(false).write(true))
+    open_unlinked(path, File::options().create(true).truncate(false).write(true))
 }
 
 /// Reads a state file.
@@ -48,7 +50,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 /// It is a symbolic link, not a regular file, or cannot be read.
 pub fn read_state(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_own(path, File::options().read(true))?.read_to_end(&mut bytes)?;
+    open_unlinked(path, File::options().read(true))?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -58,58 +60,12 @@ pub fn read_state(path: &Path) -> io::Result<Vec<u8>> {
 /// The new file cannot be written.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<File> {
     let mut new = NewFile::create(path)?;
-    write(new.0.as_file_mut())?;
+    write(new.file_mut())?;
     new.persist(path)
 }
 
-/// A file that takes its name once it is complete. Dropped before, it leaves nothing behind.
-#[derive(Debug)]
-pub struct NewFile(tempfile::NamedTempFile);
-
-impl NewFile {
-    /// Creates it in the folder of `path`, with the mode of the file that is there.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        let mut new = tempfile::Builder::new();
-        let new = new.prefix(".tstar-").suffix(".new").tempfile_in(folder_of(path))?;
-        if let Ok(old) = path.symlink_metadata()
-            && old.is_file()
-        {
-            new.as_file().set_permissions(old.permissions())?;
-        }
-        Ok(Self(new))
-    }
-
-    /// The file, to be written.
-    pub fn file(&self) -> &File {
-        self.0.as_file()
-    }
-
-    /// Its path until then.
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Makes the content durable under the name `path`, and returns the file, still open.
-    ///
-    /// # Errors
-    /// The disk fails.
-    pub fn persist(self, path: &Path) -> io::Result<File> {
-        self.file().sync_all()?;
-        let file = self.0.persist(path).map_err(|failed| failed.error)?;
-        File::open(folder_of(path))?.sync_all()?;
-        Ok(file)
-    }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
-}
-
-fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+/// Opens a regular file, and not by a symbolic link.
+pub(super) fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Without NONBLOCK, opening a FIFO would wait for a process at its other end.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = options.mode(MODE).custom_flags(flags).open(path).map_err(|error| {
@@ -120,6 +76,21 @@ fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(refused("is not a regular file")) }
+}
+
+/// Whether locks of this kind and those of SQLite do not exclude each other: not so on other
+/// systems than Linux, and over a network.
+#[cfg(target_os = "linux")]
+pub(super) fn has_own_locks(file: &File) -> bool {
+    /// NFS, CIFS, SMB 2, in `statfs(2)`.
+    const NETWORK: [u32; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
+    let kind = rustix::fs::fstatfs(file).map(|found| u32::try_from(found.f_type));
+    kind.is_ok_and(|kind| kind.is_ok_and(|kind| !NETWORK.contains(&kind)))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn has_own_locks(_: &File) -> bool {
+    false
 }
 
 fn refused(reason: &str) -> io::Error {

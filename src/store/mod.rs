@@ -21,6 +21,7 @@ pub mod hooks;
 mod keys;
 #[cfg(feature = "internals")]
 pub mod memory;
+pub mod new_file;
 mod overlay;
 pub mod positions;
 pub mod raw;

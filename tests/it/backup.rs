@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Folder, minutes};
 use crate::faults::Running;
+use crate::faults::disk::Mounted;
 use crate::topic::file::until_read;
 use crate::topic::{PARTITIONS, Topic, drain, start};
 
@@ -98,6 +99,49 @@ fn a_copy_of_an_import_continues_with_the_next_file() {
     // It needs no file next to it, and can be read where it is.
     assert!(!folder.path("copy.db-wal").exists() && !folder.path("copy.db-shm").exists());
     assert_eq!(folder.trips("copy.db").len(), 1);
+}
+
+/// Files of a folder that have not got their name.
+fn unfinished(folder: &Folder, name: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path(name)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(".tstar-")).collect()
+}
+
+#[test]
+fn a_copy_or_an_export_that_fails_leaves_nothing() {
+    let folder = Folder::new();
+    // More than SQLite keeps in its cache, so that it writes a journal.
+    let fleet = folder.run("simulate --devices 20 --samples 200000 --seed 3").ends(0).stdout;
+    folder.write("fleet.ndjson", fleet);
+    folder.ingest("fleet.ndjson --store sqlite:t.db");
+    let Some(_mounted) = Mounted::new(&folder, "small", "64k") else { return };
+    for words in ["backup small/copy.db", "export --path --out small/e.ndjson"] {
+        let ran = folder.run(&format!("{words} --store sqlite:t.db")).ends(74).prints_nothing();
+        let left: Vec<_> = std::fs::read_dir(folder.path("small")).unwrap().collect();
+        assert!(left.is_empty(), "{ran}: {left:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_export_left_is_removed_by_the_next() {
+    let folder = Folder::new();
+    folder.write_fleet("fleet.ndjson", "");
+    folder.ingest("fleet.ndjson --store sqlite:t.db");
+    // Until one is killed before its end.
+    for _ in 0..1000 {
+        let mut export = folder.command("export --path --out e.ndjson --store sqlite:t.db");
+        let mut export = export.spawn().unwrap();
+        while unfinished(&folder, "").is_empty() && export.try_wait().unwrap().is_none() {}
+        export.kill().unwrap();
+        export.wait().unwrap();
+        if !unfinished(&folder, "").is_empty() {
+            break;
+        }
+    }
+    assert_eq!(unfinished(&folder, "").len(), 1, "no export was killed while it wrote");
+    folder.run("backup copy.db --store sqlite:t.db").ends(0);
+    assert_eq!(unfinished(&folder, ""), [""; 0]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Each test asks: does the same command, rerun until it ends, give what an undisturbed run gives?
 
-mod disk;
+pub mod disk;
 mod memory;
 mod resume;
 mod signal;

@@ -10,7 +10,8 @@ use super::lock::WriterLock;
 use super::open::{connect, refuse_new_in_root};
 use super::{SqliteStore, failed};
 use crate::store::StoreError;
-use crate::store::files::{NewFile, with_suffix};
+use crate::store::files::with_suffix;
+use crate::store::new_file::NewFile;
 
 /// All pages at once: between steps, a writer would make the copy start again.
 const ALL_PAGES: i32 = -1;

@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::store::files::has_own_locks;
+
 /// Device and inode of a file, which differ if the file at a path is replaced.
 pub type FileId = (u64, u64);
 
@@ -102,21 +104,6 @@ impl Drop for StoreFile {
 
 fn id_of(meta: &std::fs::Metadata) -> FileId {
     (meta.dev(), meta.ino())
-}
-
-/// Whether locks of this kind and those of SQLite do not exclude each other: not so on other
-/// systems than Linux, and over a network.
-#[cfg(target_os = "linux")]
-fn has_own_locks(file: &File) -> bool {
-    /// NFS, CIFS, SMB 2, in `statfs(2)`.
-    const NETWORK: [u32; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
-    let kind = rustix::fs::fstatfs(file).map(|found| u32::try_from(found.f_type));
-    kind.is_ok_and(|kind| kind.is_ok_and(|kind| !NETWORK.contains(&kind)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn has_own_locks(_: &File) -> bool {
-    false
 }
 
 #[cfg(test)]
