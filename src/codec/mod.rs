@@ -36,9 +36,12 @@ pub fn checksum(message: &[u8]) -> [u8; 4] {
     crc32fast::hash(message).to_le_bytes()
 }
 
-/// Maximum size of the message in a blob, bytes: enough for two million samples in the worst case,
-/// twenty times the default `max_samples`. A blob that declares more is refused before memory is
-/// allocated for it.
+/// Maximum number of samples of a path. `max_samples` may not exceed it, so that the message of
+/// every path is within [`MAX_MESSAGE_BYTES`].
+pub const MAX_SAMPLES: usize = 2_000_000;
+
+/// Maximum size of the message in a blob, bytes: enough for [`MAX_SAMPLES`] in the worst case. A
+/// blob that declares more is refused before memory is allocated for it.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 macro_rules! define_message {

@@ -289,6 +289,30 @@ fn zeros(size: u64, blocks: usize) -> Vec<u8> {
 }
 
 #[test]
+fn the_longest_path_can_be_decoded_whatever_its_samples() {
+    // Each value is as far from the one before as it can be, and only one sample lacks readings, so
+    // that all bitmaps are there. Steps between times are up to 366 days.
+    let count = 10_000;
+    let mut time_ms = 0;
+    let widest = (0..count).map(|nth| {
+        let is_high = nth % 2 == 0;
+        time_ms += if is_high { 366 * 86_400_000 } else { 1 };
+        let sign = if is_high { 1 } else { -1 };
+        let readings = ReadingKind::ALL.map(|kind| {
+            let (min, max) = kind.quanta_range();
+            (nth > 0).then_some(if is_high { max } else { min })
+        });
+        sample(time_ms, sign * 900_000_000, sign * 1_800_000_000, readings)
+    });
+    let blob = encode(&path(&widest.collect::<Vec<_>>()));
+    assert_eq!(blob[0], ZSTD);
+    let message = zstd::bulk::decompress(&blob[HEAD..], MAX_MESSAGE_BYTES).unwrap();
+    let bytes = message.len() * (MAX_SAMPLES / count);
+    assert!(bytes <= MAX_MESSAGE_BYTES, "{bytes} bytes, {} a sample", message.len() / count);
+    assert!(bytes * 5 / 4 > MAX_MESSAGE_BYTES, "{bytes} bytes: it could be longer");
+}
+
+#[test]
 fn bombs_are_refused_by_their_declared_size() {
     for declared in [MAX_MESSAGE_BYTES as u64 + 1, 1 << 40, u64::MAX - 2] {
         assert_eq!(decode(&zeros(declared, 8)).unwrap_err(), BlobError::TooLarge { declared });

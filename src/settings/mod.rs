@@ -21,6 +21,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::codec::MAX_SAMPLES;
 use crate::model::nearest::nearest;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
@@ -217,11 +218,6 @@ impl Settings {
             format!("max_future must be at most 36600d, not {}", text(self.max_future_ms)),
         );
         check(
-            (1..=i32::MAX.unsigned_abs().into()).contains(&self.max_samples),
-            &["max_samples"],
-            format!("max_samples must be 1 to 2147483647, not {}", self.max_samples),
-        );
-        check(
             self.min_time_ms >= DeviceTime(0),
             &["min_time"],
             "min_time must not be before 1970-01-01T00:00:00Z".into(),
@@ -240,10 +236,22 @@ impl Settings {
             &["memory"],
             format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
         );
+        problems.extend(self.samples_problem());
         problems.extend(self.key_problem().into_iter().chain(self.time_format_problem()));
         problems.extend(schema::problems(self).into_iter().chain(tls::problems(self)));
         problems.extend(http::problems(self));
         problems
+    }
+
+    /// A trip with more samples than a path can have could not be read.
+    fn samples_problem(&self) -> Option<Problem> {
+        let is_valid = (1..=MAX_SAMPLES as u64).contains(&self.max_samples);
+        let message = format!(
+            "max_samples must be 1 to {MAX_SAMPLES}, not {}: the path of a longer trip could not \
+             be read; set {MAX_SAMPLES} at most",
+            self.max_samples
+        );
+        (!is_valid).then_some(Problem { keys: &["max_samples"], message })
     }
 
     /// A partition can only be computed from a key that is the device id.

@@ -145,8 +145,13 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
         ("max_gap", "0s", "max_gap must be longer than 0"),
         ("max_gap", "25h", "max_gap (25h) must not be longer than max_duration (24h)"),
         ("max_duration", "1m", "max_gap (5m) must not be longer than max_duration (1m)"),
-        ("max_samples", "0", "max_samples must be 1 to 2147483647, not 0"),
-        ("max_samples", "2147483648", "max_samples must be 1 to 2147483647"),
+        ("max_samples", "0", "max_samples must be 1 to 2000000, not 0"),
+        (
+            "max_samples",
+            "2000001",
+            "max_samples must be 1 to 2000000, not 2000001: the path of a longer trip could not be \
+             read; set 2000000 at most",
+        ),
         ("min_time", "-1", "min_time must not be before 1970"),
         ("max_future", "36601d", "max_future must be at most 36600d"),
         ("flush_interval", "0s", "flush_interval must be longer than 0"),
