@@ -29,6 +29,12 @@ impl RegistryUrl {
             Err(problem) => Err(invalid(problem)),
         }
     }
+
+    /// Whether others may read a login on its way there.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        self.0.is_exposed()
+    }
 }
 
 impl fmt::Display for RegistryUrl {

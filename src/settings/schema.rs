@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Problem, Settings};
 use crate::model::schema::{Encoding, SchemaSource};
+use crate::registry::RegistryUrl;
 use crate::source::read_schema;
 
 /// A schema that was read from a file.
@@ -54,6 +55,19 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
         settings.schema_registry_auth_file.is_empty() || !settings.schema_registry.is_empty(),
         &["schema_registry_auth_file", "schema_registry"],
         "schema_registry_auth_file is set, but schema_registry is not".to_owned(),
+    );
+    let url = RegistryUrl::parse(&settings.schema_registry);
+    check(
+        settings.schema_registry_auth_file.is_empty()
+            || settings.schema_registry_plain_login
+            || !url.is_ok_and(|url| url.is_exposed()),
+        &["schema_registry", "schema_registry_auth_file"],
+        format!(
+            "the login in schema_registry_auth_file would be sent to `{}` without TLS; write \
+             https, or set schema_registry_plain_login (--schema-registry-plain-login) to send it \
+             in the clear",
+            settings.schema_registry
+        ),
     );
     problems
 }

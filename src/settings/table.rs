@@ -232,6 +232,12 @@ settings! {
         help: "File with user:password or a token for schema_registry",
     }
 
+    /// Sends the login of the registry over HTTP without TLS.
+    schema_registry_plain_login: bool {
+        key: "schema_registry_plain_login", default: "false", syntax: FLAG, flags: [Topic, Registry],
+        help: "Send the login of schema_registry to another machine without TLS",
+    }
+
     /// The key rule of the topic.
     key: KeyRule {
         key: "key", default: "device_id", syntax: KEY_RULE, flags: [Topic, Epoch],

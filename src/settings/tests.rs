@@ -247,3 +247,26 @@ fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
         assert_eq!(settings.http.tiles_attribution.as_deref(), Some(text));
     }
 }
+#[test]
+fn the_login_of_a_registry_goes_to_other_machines_with_tls_only() {
+    let resolve = |url: &str, plain: &str| {
+        let flags = [
+            ("schema_registry", url.to_owned()),
+            ("schema_registry_auth_file", "login".to_owned()),
+            ("schema_registry_plain_login", plain.to_owned()),
+        ];
+        Settings::resolve(&flags, &[], None)
+    };
+    for url in ["https://registry:8081", "http://localhost:8081", "http://[::1]:8081"] {
+        assert!(resolve(url, "false").is_ok(), "{url}");
+    }
+    let error = resolve("http://registry:8081", "false").unwrap_err().to_string();
+    let expected = "--schema-registry: the login in schema_registry_auth_file would be sent to \
+                    `http://registry:8081` without TLS; write https, or set \
+                    schema_registry_plain_login (--schema-registry-plain-login)";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(resolve("http://registry:8081", "true").is_ok());
+    let open = ("schema_registry", "http://registry:8081".to_owned());
+    assert!(Settings::resolve(&[open], &[], None).is_ok(), "there is no login");
+}
+

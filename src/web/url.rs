@@ -1,6 +1,7 @@
 //! Where a server is.
 
 use std::fmt::{self, Write as _};
+use std::net::IpAddr;
 
 /// Why a URL with a user or a password is refused. It is not shown: it may have a password.
 pub const HAS_LOGIN: &str = "it has a login";
@@ -41,6 +42,14 @@ impl WebUrl {
         let slash = if path.starts_with('?') { "/" } else { "" };
         let path = format!("{slash}{}", path.trim_end_matches('/'));
         Ok(Self { is_secure, authority: authority.to_owned(), path })
+    }
+
+    /// Whether others may read what is sent there: without TLS, and not to this machine.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        let host = self.host();
+        let is_here = host.parse().map_or(host == "localhost", |host: IpAddr| host.is_loopback());
+        !self.is_secure && !is_here
     }
 
     /// Whether it has a query.
@@ -116,6 +125,23 @@ mod tests {
             ("http://user:secret@a", HAS_LOGIN),
         ] {
             assert_eq!(WebUrl::parse(text), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_without_tls_to_other_machines_is_exposed() {
+        for (text, expected) in [
+            ("https://a", false),
+            ("http://localhost:8081", false),
+            ("http://127.0.0.1", false),
+            ("http://127.8.8.8:1/x", false),
+            ("http://[::1]:8081", false),
+            ("http://a", true),
+            ("http://localhost.example", true),
+            ("http://10.0.0.1:8081", true),
+            ("http://[::2]", true),
+        ] {
+            assert_eq!(WebUrl::parse(text).unwrap().is_exposed(), expected, "{text}");
         }
     }
 
