@@ -15,7 +15,7 @@ settings! {
     /// Listen address; `None` for no HTTP server.
     listen: Option<SocketAddr> {
         key: "listen", default: "127.0.0.1:8080", syntax: LISTEN, flags: [Http],
-        help: "HTTP listen address, ADDRESS:PORT or off; port 0: any free port",
+        help: "HTTP listen address, ADDRESS:PORT, localhost:PORT or off; port 0: any free port",
     }
 
     /// Path of the token file; empty for none.
@@ -105,8 +105,9 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
             address.ip().is_loopback() || !http.token_file.is_empty() || http.insecure,
             &["listen"],
             format!(
-                "listen {address} is reachable from other machines; set token_file, or set \
-                 insecure to allow access without a token"
+                "listen {address} is reachable from other machines; name a file of tokens with \
+                 token_file (--token-file), or set insecure (--insecure) to allow access without a \
+                 token"
             ),
         );
     }
@@ -117,10 +118,11 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
     );
     check(
         http.tiles.is_empty() || http.tiles_attribution.is_some(),
-        &["tiles_attribution"],
-        "tiles are shown without tiles_attribution, which most tile servers demand; set it to \
-         their text, such as `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, or to \
-         an empty text if they demand none"
+        &["tiles_attribution", "tiles"],
+        "tiles are shown without tiles_attribution (--tiles-attribution), which most tile servers \
+         demand; set it to their text, such as \
+         `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, or to an empty text if they \
+         demand none"
             .into(),
     );
     for (keys, value) in [
@@ -160,9 +162,24 @@ fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "off" {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| {
-        format!("`{text}` is not a valid listen address; write 127.0.0.1:8080, or off")
+    // The only name whose address is known without a name server.
+    let address = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    address.parse().map(Some).map_err(|_| match text.rsplit_once(':') {
+        Some((name, port)) if is_name(name) && port.parse::<u16>().is_ok() => format!(
+            "`{text}` has the name of a host, which may have several addresses; write one of \
+             them, such as 127.0.0.1:{port} for this machine alone, or 0.0.0.0:{port} for all"
+        ),
+        _ => format!("`{text}` is not a valid listen address; write 127.0.0.1:8080, or off"),
     })
+}
+
+/// Whether a text may be the name of a host.
+fn is_name(text: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    text.bytes().all(is_of_name) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 fn listen_text(listen: &Option<SocketAddr>) -> String {

@@ -165,6 +165,24 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
         ("max_leg_speed", "fast", "not a number from 0 to 1000"),
         ("max_accuracy", "NaN", "not a number from 0 to 100000000"),
         ("map", "lat", "`lat` is not FIELD=NAME"),
+        ("listen", "localhost", "`localhost` is not a valid listen address; write 127.0.0.1:8080"),
+        (
+            "listen",
+            "fleet.example.com:80",
+            "`fleet.example.com:80` has the name of a host, which may have several addresses; \
+             write one of them, such as 127.0.0.1:80 for this machine alone, or 0.0.0.0:80 for all",
+        ),
+        (
+            "listen",
+            "0.0.0.0:80",
+            "listen 0.0.0.0:80 is reachable from other machines; name a file of tokens with \
+             token_file (--token-file), or set insecure (--insecure) to allow access without",
+        ),
+        (
+            "tiles",
+            "https://tiles.example.com/{z}/{x}/{y}.png",
+            "tiles are shown without tiles_attribution (--tiles-attribution), which most",
+        ),
     ] {
         let error = Settings::resolve(&[(key, value.to_owned())], &[], None).unwrap_err();
         assert!(error.is_usage(), "only a flag is at fault");
@@ -172,6 +190,13 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
         let origin = format!("--{}: ", key.replace('_', "-"));
         assert!(shown.starts_with(&origin) && shown.contains(expected), "{shown}");
     }
+}
+
+#[test]
+fn localhost_is_an_address_of_this_machine() {
+    let listen = [("listen", "localhost:8081".to_owned())];
+    let (settings, _) = Settings::resolve(&listen, &[], None).unwrap();
+    assert_eq!(settings.http.listen, Some(([127, 0, 0, 1], 8081).into()));
 }
 
 #[test]
@@ -229,25 +254,6 @@ fn https_needs_a_pair_of_files_and_an_address_of_its_scheme() {
 }
 
 #[test]
-fn options_of_kafka_that_share_a_line_are_refused_without_their_values() {
-    let line = "security.protocol=SASL_SSL,sasl.password=hunter2".to_owned();
-    let error = Settings::resolve(&[("kafka", line)], &[], None).unwrap_err().to_string();
-    assert!(error.contains("`security.protocol` and `sasl.password` are in one line"), "{error}");
-    assert!(!error.contains("hunter2"), "{error}");
-}
-
-#[test]
-fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
-    let tiles = ("tiles", "https://tiles.example.com/{z}/{x}/{y}.png".to_owned());
-    let error = Settings::resolve(std::slice::from_ref(&tiles), &[], None).unwrap_err();
-    assert!(error.to_string().contains("set it to their text"), "{error}");
-    for text in ["", "© [Mappers](https://maps.example.com)"] {
-        let flags = [tiles.clone(), ("tiles_attribution", text.to_owned())];
-        let (settings, _) = Settings::resolve(&flags, &[], None).unwrap();
-        assert_eq!(settings.http.tiles_attribution.as_deref(), Some(text));
-    }
-}
-#[test]
 fn the_login_of_a_registry_goes_to_other_machines_with_tls_only() {
     let resolve = |url: &str, plain: &str| {
         let flags = [
@@ -270,3 +276,22 @@ fn the_login_of_a_registry_goes_to_other_machines_with_tls_only() {
     assert!(Settings::resolve(&[open], &[], None).is_ok(), "there is no login");
 }
 
+#[test]
+fn options_of_kafka_that_share_a_line_are_refused_without_their_values() {
+    let line = "security.protocol=SASL_SSL,sasl.password=hunter2".to_owned();
+    let error = Settings::resolve(&[("kafka", line)], &[], None).unwrap_err().to_string();
+    assert!(error.contains("`security.protocol` and `sasl.password` are in one line"), "{error}");
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
+    let tiles = ("tiles", "https://tiles.example.com/{z}/{x}/{y}.png".to_owned());
+    let error = Settings::resolve(std::slice::from_ref(&tiles), &[], None).unwrap_err();
+    assert!(error.to_string().contains("set it to their text"), "{error}");
+    for text in ["", "© [Mappers](https://maps.example.com)"] {
+        let flags = [tiles.clone(), ("tiles_attribution", text.to_owned())];
+        let (settings, _) = Settings::resolve(&flags, &[], None).unwrap();
+        assert_eq!(settings.http.tiles_attribution.as_deref(), Some(text));
+    }
+}
