@@ -35,6 +35,7 @@ mod table;
 mod tag;
 mod times;
 mod trips;
+mod usage;
 mod verify;
 
 use std::process::ExitCode;
@@ -141,7 +142,7 @@ enum Command {
 
 /// Runs the program; `env` holds the `TSTAR_*` variables, `user` is the system's user name.
 pub fn main(env: Vec<(String, String)>, user: Option<String>) -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match usage::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(exit::USAGE);

@@ -40,6 +40,7 @@ mod replay;
 mod replay_files;
 mod schemas;
 mod scylla;
+mod serve_mistakes;
 mod servers;
 mod sql;
 mod store_file;
