@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::flags::{Context, Format, PathFlag};
 use super::print::Printer;
-use super::report::Summary;
+use super::report::{Counts as _, Summary};
 use super::{ingest, open, serve};
 use crate::model::time::format_time;
 use crate::ops::InvalidRequest;

@@ -1,7 +1,7 @@
 //! `export`: prints trips or their samples, by device id (in byte order), then start time.
 
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 
 use super::flags::{Context, PathFlag, ServerFlags, TagFlag};
 use super::print::Printer;
-use super::progress::style;
+use super::progress::{is_shown, style};
 use super::times::parse_range;
 use super::{exit, open, stop};
 use crate::identity::DeviceId;
@@ -241,7 +241,7 @@ struct ExportProgress {
 impl ExportProgress {
     /// Hidden also where stderr is not a terminal.
     fn new(is_hidden: bool, cancel: Option<Cancel>) -> Self {
-        let bar = match is_hidden || !io::stderr().is_terminal() {
+        let bar = match is_hidden || !is_shown() {
             true => ProgressBar::hidden(),
             false => ProgressBar::new_spinner().with_style(style("{spinner} {msg}")),
         };

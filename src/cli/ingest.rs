@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::flags::{Context, ImportFlags, RuleFlags};
 use super::print::Printer;
 use super::progress::FileProgress;
-use super::report::Summary;
+use super::report::{Summary, SummaryFormat};
 use super::{exit, open, stop};
 use crate::ops::ingest::{FirstLetter, IngestOutcome, IngestRequest, Problem, ingest};
 use crate::settings::{Origins, Settings};
@@ -24,15 +24,6 @@ lng), speed, heading (bearing, course), altitude, accuracy, driver, ignition.
 Samples that cannot be used become dead letters: see `tstar dlq ls`.
 Exits 65 if the input is truncated, and under --strict if there is any dead letter.
 Rerun a stopped import to continue it: files are recognised by their content.";
-
-/// Output format of the summary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SummaryFormat {
-    /// Human-readable table
-    Table,
-    /// One JSON object
-    Json,
-}
 
 /// Flags of `ingest`.
 #[derive(Debug, Args)]
@@ -64,14 +55,8 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let (settings, origins) = context.settings(&[&args.rules.0, &args.import.0])?;
     let outcome = import(&args.files, (&settings, &origins), context).await?;
-    let summary = Summary::of_import(&outcome);
-    let default = if printer.is_terminal() { SummaryFormat::Table } else { SummaryFormat::Json };
-    let format = if args.json { SummaryFormat::Json } else { args.format.unwrap_or(default) };
-    match format {
-        SummaryFormat::Table => printer.line(&summary.table())?,
-        SummaryFormat::Json => printer.json(&summary)?,
-    }
-    printer.flush()?;
+    let format = if args.json { Some(SummaryFormat::Json) } else { args.format };
+    printer.summary(&Summary::of_import(&outcome), format)?;
     print_hints(&outcome, &settings);
     outcome.check(args.strict)
 }

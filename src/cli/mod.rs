@@ -27,6 +27,7 @@ mod rebuild;
 mod replay;
 mod report;
 mod run;
+mod run_progress;
 mod schema;
 mod serve;
 mod simulate;

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use serde::Serialize;
 
 use super::flags::{Format, OutputFlags, PathFlag, ValueOutputFlags};
+use super::report::{Counts, SummaryFormat};
 use super::table;
 use crate::ops::InvalidRequest;
 use crate::store::TripRow;
@@ -83,6 +84,20 @@ impl Printer {
             Format::Table => Ok(self.line(&table::fields(object, fields))?),
             _ => self.json(object),
         }
+    }
+
+    /// Prints counts: as a table on a terminal, else as JSON, unless a flag names a format.
+    pub fn summary(
+        &mut self,
+        counts: &impl Counts,
+        format: Option<SummaryFormat>,
+    ) -> anyhow::Result<()> {
+        let default = if self.terminal { SummaryFormat::Table } else { SummaryFormat::Json };
+        match format.unwrap_or(default) {
+            SummaryFormat::Table => self.line(&counts.table())?,
+            SummaryFormat::Json => self.json(counts)?,
+        }
+        Ok(self.flush()?)
     }
 
     /// Flushes the buffer.

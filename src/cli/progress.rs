@@ -15,6 +15,11 @@ use crate::pipeline::processor::SampleCounts;
 use crate::source::Batch;
 use crate::telemetry::logging;
 
+/// Whether progress is shown: on stderr, if that is a terminal.
+pub fn is_shown() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 /// The progress bar of a use case that reads files: on stderr, hidden unless that is a terminal.
 pub struct FileProgress {
     bar: ProgressBar,
@@ -40,7 +45,7 @@ impl Default for FileProgress {
 
 impl ReadProgress for FileProgress {
     fn start(&mut self, total_bytes: Option<u64>) {
-        *self = Self::from(match (std::io::stderr().is_terminal(), total_bytes) {
+        *self = Self::from(match (is_shown(), total_bytes) {
             (false, _) => ProgressBar::hidden(),
             (true, Some(bytes)) => ProgressBar::new(bytes).with_style(style(
                 "{bar:30} {bytes}/{total_bytes} {msg} {bytes_per_sec} {eta} left",
@@ -83,6 +88,10 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 pub fn notify() -> OnEvent {
     let printed: Mutex<BTreeMap<String, Instant>> = Mutex::default();
     Arc::new(move |event| {
+        if matches!(event, DaemonEvent::Needs(_)) {
+            // Only who watches needs it: most of it takes milliseconds.
+            return;
+        }
         let text = event.to_string();
         if matches!(
             event,

@@ -1,6 +1,8 @@
-//! The summary of an import.
+//! The summary of an import, and that of a daemon.
 
 use std::collections::BTreeMap;
+
+use clap::ValueEnum;
 
 use crate::ops::ingest::{IngestOutcome, Problem, Warning, conflicting};
 use crate::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
@@ -10,6 +12,21 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::table;
+
+/// Output format of a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SummaryFormat {
+    /// Human-readable table
+    Table,
+    /// One JSON object
+    Json,
+}
+
+/// Counts for people, and as JSON for programs.
+pub trait Counts: Serialize {
+    /// The counts as a table.
+    fn table(&self) -> String;
+}
 
 /// The summary as JSON. Clients parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
@@ -48,6 +65,13 @@ impl RunSummary {
         let warnings = conflicting(counts).into_iter().collect();
         let summary = Summary { warnings, ..Summary::new(counts, None) };
         Self { summary, trips_written: counts.trips_written, flushes: counts.flushes }
+    }
+}
+
+impl Counts for RunSummary {
+    fn table(&self) -> String {
+        let trips = [("trips written", self.trips_written), ("flushes", self.flushes)];
+        self.summary.table_with(&trips.map(|(name, count)| (name, count.to_string())))
     }
 }
 
@@ -132,13 +156,12 @@ impl Summary {
         Self { problems, warnings, ..Self::new(&outcome.counts, Some(outcome.trips)) }
     }
 
-    /// The summary as a table.
-    pub fn table(&self) -> String {
-        let trips = self.trips.map_or_else(|| "-".into(), |count| count.to_string());
+    /// The table, with these counts of trips.
+    fn table_with(&self, trips: &[(&'static str, String)]) -> String {
         let mut pairs = vec![("samples delivered", self.delivered.to_string())];
         pairs.extend(self.samples.pairs());
-        pairs
-            .extend([("trips in the store", trips), ("ids retired", self.ids_retired.to_string())]);
+        pairs.extend_from_slice(trips);
+        pairs.push(("ids retired", self.ids_retired.to_string()));
         let mut text = table::pairs(&pairs);
         let joined = self.arrivals.joined();
         let share = |count: u64| {
@@ -165,6 +188,13 @@ impl Summary {
             ("device + start + end", self.key_changes.start_end),
         ];
         text + &table::counts("key", &rows(&keys))
+    }
+}
+
+impl Counts for Summary {
+    fn table(&self) -> String {
+        let trips = self.trips.map_or_else(|| "-".into(), |count| count.to_string());
+        self.table_with(&[("trips in the store", trips)])
     }
 }
 

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
+use tokio::task::JoinSet;
 
 use super::flags::{Context, EntryFlags, HttpFlags, RuleFlags, ServerFlags, TopicFlags};
 use super::print::Printer;
-use super::progress::notify;
+use super::progress::{is_shown, notify};
 use super::report::RunSummary;
+use super::run_progress::RunProgress;
 use super::serve::Reading;
 use super::times::check_unit;
 use super::{exit, open, serve, stop};
@@ -22,7 +24,7 @@ use crate::ops::{InvalidRequest, Notify, PartialResult, Stopped};
 use crate::pipeline::daemon::{OnEvent, Owners};
 use crate::settings::{Origins, Settings};
 use crate::store::StoreUrl;
-use crate::telemetry::counts::SampleCounts;
+use crate::telemetry::{self, counts::SampleCounts};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,15 +98,18 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     let server = serve::serve_alongside(resolved, context, reading, &cancel).await?;
     let request = RunRequest { live, owners, ..request(args, resolved, context, brokers, from)? };
     let print_note: Notify = Arc::new(exit::print_status);
-    let report = run::run(&request, on_event(readiness), &print_note, &mut cancel).await?;
+    let progress = is_shown().then(|| Arc::new(RunProgress::start()));
+    let showing = show(progress.clone());
+    let on_event = on_event(readiness, progress);
+    let report = run::run(&request, on_event, &print_note, &mut cancel).await?;
+    drop(showing);
     if let Some(server) = server {
         server.ended().await;
     }
     let nothing = SampleCounts::default();
     let counts = report.as_ref().map_or(&nothing, |report| &report.counts);
     let summary = RunSummary::new(counts);
-    printer.json(&summary)?;
-    printer.flush()?;
+    printer.summary(&summary, None)?;
     for warning in summary.warnings() {
         exit::print_status(&format!("warning: {}", warning.message));
     }
@@ -156,13 +161,26 @@ fn table_partitions(settings: &Settings) -> anyhow::Result<Option<i32>> {
     Ok(Some(count))
 }
 
-/// Logs events, and updates readiness by them.
-fn on_event(readiness: Readiness) -> OnEvent {
+/// Logs events, and updates readiness and progress by them.
+fn on_event(readiness: Readiness, progress: Option<Arc<RunProgress>>) -> OnEvent {
     let print = notify();
     Arc::new(move |event| {
         readiness.hear(&event);
+        if let Some(progress) = &progress {
+            progress.hear(&event);
+        }
         print(event);
     })
+}
+
+/// Shows progress until the returned set is dropped, in a task of its own: the start may block.
+fn show(progress: Option<Arc<RunProgress>>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    if let Some((progress, metrics)) = progress.zip(telemetry::handle()) {
+        let show = async move { progress.show(|| metrics.log_status(), exit::print_status).await };
+        tasks.spawn(show);
+    }
+    tasks
 }
 
 fn request(

@@ -121,7 +121,10 @@ impl Readiness {
             DaemonEvent::Consumer(ConsumerEvent::Denied(reason)) => {
                 self.condition().reading = Reading::NotYet(reason.clone());
             }
-            DaemonEvent::Consumer(_) | DaemonEvent::Notice(_) | DaemonEvent::Warning(_) => (),
+            DaemonEvent::Consumer(_)
+            | DaemonEvent::Needs(_)
+            | DaemonEvent::Notice(_)
+            | DaemonEvent::Warning(_) => (),
         }
     }
 

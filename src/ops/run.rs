@@ -179,11 +179,20 @@ impl Daemon<'_> {
         RegistryAccess { registry: self.request.registry.clone(), on_waiting }
     }
 
+    fn needs(&self, what: String) {
+        (self.on_event)(DaemonEvent::Needs(what));
+    }
+
+    fn brokers(&self) -> String {
+        format!("the Kafka brokers `{}`", self.request.brokers.addresses())
+    }
+
     async fn prepare_servers(
         &self,
         notify: &Notify,
     ) -> anyhow::Result<(AnyStore, OutputTopics, CheckedLog)> {
         let request = self.request;
+        self.needs(format!("the CQL nodes of `{}`", request.url));
         let on_event = Arc::clone(&self.on_event);
         let on_waiting: Notify =
             Arc::new(move |what: &str| on_event(DaemonEvent::Waiting(what.to_owned())));
@@ -246,6 +255,7 @@ impl Daemon<'_> {
         store: &(impl EpochStore + KeyStore + GroupStore + PositionStore),
         outputs: &[String],
     ) -> anyhow::Result<CheckedLog> {
+        self.needs(self.brokers());
         loop {
             match self.try_check_log(store, outputs).await {
                 Err(DaemonError::Kafka(error @ KafkaError::Unreachable { .. })) => {
@@ -323,6 +333,9 @@ impl Daemon<'_> {
             let problem = "records name their schemas: name the registry with --schema-registry, \
                            or a file with --schema";
             return Err(InvalidRequest(problem.into()).into());
+        }
+        if let Assignment::Group { .. } = plan.assignment {
+            self.needs(format!("group `{}` to assign partitions", request.group));
         }
         let mut following = JoinSet::new();
         if let Some(owners) = request.owners.clone() {

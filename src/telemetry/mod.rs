@@ -25,6 +25,7 @@ mod text;
 
 use std::future::Future;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,7 +33,7 @@ use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 pub use logging::AUDIT;
-pub use progress::{OffsetStorage, PartitionGauge, Progress, show};
+pub use progress::{LogStatus, OffsetStorage, PartitionGauge, Progress, show};
 pub use samples::publish;
 pub use table::*;
 
@@ -89,6 +90,8 @@ pub struct Handle {
     recorded: PrometheusHandle,
     /// The assigned partitions.
     partitions: Mutex<Partitions>,
+    /// Number of samples delivered.
+    samples: AtomicU64,
 }
 
 /// Installs the recorder of the process. Later calls return the handle of the first one.
@@ -113,7 +116,8 @@ pub fn install() -> io::Result<&'static Handle> {
     };
     std::thread::Builder::new().name("tstar-metrics".into()).spawn(upkeep)?;
     describe();
-    Ok(HANDLE.get_or_init(|| Handle { recorded, partitions: Mutex::default() }))
+    let (partitions, samples) = (Mutex::default(), AtomicU64::new(0));
+    Ok(HANDLE.get_or_init(|| Handle { recorded, partitions, samples }))
 }
 
 /// The recorded metrics; `None` without [`install`].
@@ -316,6 +320,12 @@ impl Handle {
         self.partitions().write(&mut text, now_ms());
         process::write(&mut text);
         text
+    }
+
+    /// State of the log that this process reads.
+    #[must_use]
+    pub fn log_status(&self) -> LogStatus {
+        self.partitions().status(self.samples.load(Ordering::Relaxed), now_ms())
     }
 
     fn partitions(&self) -> MutexGuard<'_, Partitions> {

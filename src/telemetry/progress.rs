@@ -88,6 +88,21 @@ impl Progress {
     }
 }
 
+/// State of the log that a process reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LogStatus {
+    /// Number of samples delivered since the start.
+    pub samples: u64,
+    /// Number of assigned partitions.
+    pub partitions: usize,
+    /// Number of those that failed and are not read any more.
+    pub stopped: usize,
+    /// Number of offsets that are not processed yet; `None` while an end offset is not known.
+    pub lag: Option<i64>,
+    /// How long the partition that is furthest behind is behind, s.
+    pub lag_s: f64,
+}
+
 /// Where the committed offset of a partition is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetStorage {
@@ -152,6 +167,10 @@ impl Partition {
         Some(if behind { seconds((now_ms - processed_ms).max(0)) } else { 0.0 })
     }
 
+    fn is_stopped(&self) -> bool {
+        self.progress.stopped.load(Ordering::Relaxed)
+    }
+
     fn committed(&self) -> i64 {
         match self.storage {
             OffsetStorage::ByBrokers => self.progress.committed.load(Ordering::Relaxed),
@@ -161,12 +180,23 @@ impl Partition {
 }
 
 impl Partitions {
+    /// State of all partitions together, after this number of samples.
+    pub(super) fn status(&self, samples: u64, now_ms: i64) -> LogStatus {
+        let all = || self.0.values();
+        LogStatus {
+            samples,
+            partitions: self.0.len(),
+            stopped: all().filter(|it| it.is_stopped()).count(),
+            lag: all().map(|it| it.progress.lag()).sum(),
+            lag_s: all().filter_map(|it| it.lag_seconds(now_ms)).fold(0.0, f64::max),
+        }
+    }
+
     pub(super) fn write(&self, out: &mut String, now_ms: i64) {
         self.family(out, CONSUMER_LAG, |it| it.progress.lag().map(number));
         self.family(out, CONSUMER_LAG_SECONDS, |it| it.lag_seconds(now_ms));
         self.family(out, COMMITTED_OFFSET, |it| Some(number(it.committed())));
-        let stopped = |it: &Partition| it.progress.stopped.load(Ordering::Relaxed);
-        self.family(out, PARTITION_STOPPED, |it| Some(f64::from(u8::from(stopped(it)))));
+        self.family(out, PARTITION_STOPPED, |it| Some(f64::from(u8::from(it.is_stopped()))));
     }
 
     fn family(&self, out: &mut String, name: &str, metric: impl Fn(&Partition) -> Option<f64>) {
@@ -198,6 +228,27 @@ mod tests {
         let mut text = String::new();
         partitions.write(&mut text, now_ms);
         text
+    }
+
+    #[test]
+    fn the_lag_of_all_partitions_needs_each_of_their_ends() {
+        let of = |from| {
+            let progress = Arc::new(Progress::new(from));
+            Partition { progress, storage: OffsetStorage::ByStore, since_ms: 1_000 }
+        };
+        let mut partitions = Partitions::default();
+        assert_eq!(partitions.status(0, 5_000), LogStatus { lag: Some(0), ..LogStatus::default() });
+        let (one, other) = (of(70), of(10));
+        one.progress.ends_at(75);
+        let progress = Arc::clone(&other.progress);
+        partitions.0.insert(("samples".to_owned(), 0), one);
+        partitions.0.insert(("samples".to_owned(), 1), other);
+        let status = LogStatus { samples: 7, partitions: 2, lag_s: 4.0, ..LogStatus::default() };
+        assert_eq!(partitions.status(7, 5_000), status);
+        progress.ends_at(30);
+        progress.stop();
+        let status = LogStatus { lag: Some(25), stopped: 1, ..status };
+        assert_eq!(partitions.status(7, 5_000), status);
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! Publishes the sample counters of a partition worker as increments.
 
+use std::sync::atomic::Ordering;
+
 use metrics::{counter, gauge};
 
 use super::counts::SampleCounts;
 use super::{
-    DEAD_LETTERS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, UNKNOWN_READINGS, is_on, now_ms, seconds,
+    DEAD_LETTERS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, UNKNOWN_READINGS, handle, now_ms, seconds,
 };
 
 /// Publishes the difference between two states of the same counters.
 pub fn publish(before: &SampleCounts, now: &SampleCounts) {
-    if !is_on() {
-        return;
-    }
+    let Some(handle) = handle() else { return };
+    handle.samples.fetch_add(now.delivered - before.delivered, Ordering::Relaxed);
     for ((result, now), (_, before)) in now.by_result().zip(before.by_result()) {
         if now > before {
             counter!(SAMPLES, "result" => result).increment(now - before);

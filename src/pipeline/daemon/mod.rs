@@ -78,6 +78,8 @@ pub enum DaemonError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DaemonEvent {
+    /// What the start needs next, such as an answer of the brokers. Shown only if it takes long.
+    Needs(String),
     /// A server does not answer; the request is retried.
     Waiting(String),
     /// What was found at the start.
@@ -91,6 +93,7 @@ pub enum DaemonEvent {
 impl std::fmt::Display for DaemonEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Needs(what) => write!(f, "waiting for {what}"),
             Self::Waiting(what) => write!(f, "waiting: {what}"),
             Self::Notice(what) => f.write_str(what),
             Self::Warning(what) => write!(f, "warning: {what}"),

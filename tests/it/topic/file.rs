@@ -6,6 +6,7 @@ use tstar::internals::store::sqlite::SqliteStore;
 use super::{PARTITIONS, Topic, drain, fleet, start};
 use crate::cli::{Folder, minutes, number, sum};
 use crate::faults::until;
+use crate::terminal::OnTerminal;
 
 /// Waits until a store has read everything of a topic.
 pub fn until_read(folder: &Folder, store: &str, topic: &Topic) {
@@ -55,6 +56,16 @@ fn a_topic_gives_the_trips_that_a_file_of_its_records_gives() {
     until_read(&folder, "topic.db", &topic);
     let summary = drain(running, &words).ends(0).json();
     assert_eq!(number(&summary["delivered"]), 2);
+
+    // On a terminal it says when it has read everything, and counts in a table.
+    let mut terminal = OnTerminal::start(&folder, &format!("{words} --listen off"));
+    terminal.until_shows("tstar: caught up: 0 samples read, lag 0");
+    topic.send_lines(minutes("truck-1", &[3]).as_bytes(), "no-device");
+    until_read(&folder, "topic.db", &topic);
+    terminal.interrupt();
+    let shown = terminal.ends(0);
+    let has = |text: &str| shown.iter().any(|line| line.ends_with(text));
+    assert!(has("samples delivered  1") && has("trips written      1"), "{shown:#?}");
 }
 
 #[test]
@@ -131,7 +142,9 @@ fn a_broker_that_is_not_there_is_waited_for() {
     running.until_says("waiting: no Kafka broker", &mut said);
     assert!(!running.has_ended());
     running.signal("TERM");
-    let summary = running.ran(&words).ends(0).json();
+    let ran = running.ran(&words).ends(0);
+    let summary = ran.json();
     assert!(said.contains(&port.to_string()), "{said}");
+    assert!(!(said + &ran.stderr).contains("waiting for "), "progress is for terminals\n{ran}");
     assert_eq!((&summary["delivered"], &summary["flushes"]), (&0.into(), &0.into()), "{summary}");
 }
