@@ -40,9 +40,13 @@ pub const INTERRUPTED: u8 = 130;
 /// SIGTERM before the end.
 pub const TERMINATED: u8 = 143;
 
-/// Adds the partial result to an error if it says that a server became unreachable.
+/// Adds the partial result to an error if it says that a server became unreachable. What only reads
+/// has none.
 pub fn interrupted(partial: PartialResult, error: impl Into<anyhow::Error>) -> anyhow::Error {
-    with_partial_result(error, &partial.to_string())
+    match partial {
+        PartialResult::Nothing => error.into(),
+        partial => with_partial_result(error, &partial.to_string()),
+    }
 }
 
 /// Adds a note about the partial result to an error if a server became unreachable midway.

@@ -6,8 +6,7 @@ use clap::Args;
 
 use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
-use super::{exit, open, table};
-use crate::ops::PartialResult;
+use super::{open, table};
 use crate::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
 use crate::ops::lookup;
 use crate::views::LogPosition;
@@ -64,8 +63,7 @@ pub async fn run(
     };
     let mut explainer = Explainer::new(request, &store).await?;
     if args.read_log {
-        let read = explainer.read_topic(|| open::log_access(&settings, context)).await;
-        read.map_err(|error| exit::interrupted(PartialResult::Nothing, error))?;
+        explainer.read_topic(|| open::log_access(&settings, context)).await?;
     } else if !args.files.is_empty() {
         explainer.read_files(&args.files).await?;
     }

@@ -36,7 +36,7 @@ pub enum PartialResult {
     Part,
     /// What was sent is recorded.
     Sent,
-    /// Nothing is stored.
+    /// Nothing is changed: the use case only reads.
     Nothing,
     /// Rows that were repaired stay repaired.
     Repaired,
@@ -48,7 +48,7 @@ impl fmt::Display for PartialResult {
             Self::Read => "what was read is stored; rerun to continue",
             Self::Part => "part of what was read is stored; rerun to continue",
             Self::Sent => "what was sent is recorded; rerun to continue",
-            Self::Nothing => "nothing was stored; rerun to start over",
+            Self::Nothing => "nothing was changed; rerun to start over",
             Self::Repaired => "what was repaired stays repaired; rerun for the rest",
         })
     }

@@ -1,6 +1,13 @@
-//! What a terminal shows of a wait for servers.
+//! What is shown of servers that do not answer.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
+
+use serde_json::json;
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::partitioner::Partitioner;
+use tstar::internals::model::rules::Rules;
+use tstar::internals::model::scalar::Version;
 
 use crate::cli::Folder;
 use crate::servers::free_port;
@@ -12,6 +19,38 @@ fn mute_server() -> String {
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || listener.incoming().collect::<Vec<_>>());
     address
+}
+
+/// A store of a topic that no broker has.
+fn store_of_topic(folder: &Folder) {
+    let epoch = Epoch {
+        epoch: 1,
+        topic: "samples".into(),
+        partitions: 1,
+        start_offsets: BTreeMap::from([(0, 0)]),
+        base: Version(1),
+        rules: Rules::default(),
+        partitioner: Partitioner::None,
+        topic_id: None,
+        keeps_positions: false,
+    };
+    let epochs = json!({ "epochs": [epoch], "control_keys": [] });
+    folder.write("epochs.json", epochs.to_string());
+    folder.text("epoch import epochs.json --store sqlite:topic.db");
+}
+
+#[test]
+fn what_only_reads_ends_with_the_error_alone() {
+    let mut folder = Folder::new();
+    folder.env("TSTAR_CONNECT_TIMEOUT", "1s");
+    store_of_topic(&folder);
+    let closed = format!("127.0.0.1:{}", free_port());
+    for words in ["verify", "replay topic --from earliest"] {
+        let words = format!("{words} --store sqlite:topic.db --brokers {closed}");
+        let ran = folder.run(&words).ends(69).prints_nothing();
+        let begin = format!("tstar: no Kafka broker of `{closed}` answers: ");
+        assert!(ran.stderr.starts_with(&begin) && !ran.stderr.contains("stored"), "{ran}");
+    }
 }
 
 #[test]

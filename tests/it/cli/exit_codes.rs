@@ -26,12 +26,16 @@ fn unreachable_brokers_have_their_exit_code_inside_any_error() {
     ];
     for error in errors {
         assert_eq!(code(&error), UNREACHABLE, "{error:#}");
+        let plain = format!("{error:#}");
         let error = interrupted(PartialResult::Nothing, error);
+        assert_eq!(format!("{error:#}"), plain, "what only reads has nothing to say of its work");
+        let error = interrupted(PartialResult::Read, error);
         assert_eq!(code(&error), UNREACHABLE, "{error:#}");
         let text = format!("{error:#}");
-        assert!(text.contains("nothing was stored") && text.contains("b:1"), "{text}");
+        assert!(text.starts_with("stopped early; what was read is stored"), "{text}");
+        assert!(text.ends_with(&plain) && plain.contains("b:1"), "{text}");
     }
-    let other = interrupted(PartialResult::Nothing, PreconditionFailed("no".into()));
+    let other = interrupted(PartialResult::Read, PreconditionFailed("no".into()));
     assert_eq!((code(&other), format!("{other:#}")), (CONFIG, "no".to_owned()));
 }
 

@@ -273,7 +273,7 @@ fn a_signal_leaves_neither_a_part_nor_a_temporary_file() {
     });
     running.signal("TERM");
     let ran = running.ran("export");
-    ran.ends(143).prints_nothing().says(&["stopping", "nothing was stored; rerun to start over"]);
+    ran.ends(143).prints_nothing().says(&["stopping", "nothing was changed; rerun to start over"]);
     assert!(!folder.has("trips.json"));
     assert_eq!(hidden(&folder), [""; 0]);
 }
