@@ -172,7 +172,7 @@ fn log(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
 fn kafka(error: &KafkaError) -> u8 {
     match error {
         KafkaError::Unreachable { .. } => UNREACHABLE,
-        KafkaError::Client { .. } | KafkaError::Fenced { .. } => IO,
+        KafkaError::Client { .. } | KafkaError::Fenced { .. } | KafkaError::Unusable { .. } => IO,
         KafkaError::Broken => INTERNAL,
         _ => CONFIG,
     }

@@ -150,6 +150,18 @@ pub enum KafkaError {
         /// The transactional id.
         name: String,
     },
+    /// The client of a transactional id can do nothing more with it: whether the brokers committed
+    /// the last transaction is unclear, or they ended the session of its producer.
+    #[error(
+        "the transaction `{name}` can neither be committed nor aborted: {problem}; the partition \
+         is read again from its last commit"
+    )]
+    Unusable {
+        /// The transactional id.
+        name: String,
+        /// The client's error.
+        problem: String,
+    },
     /// The table topic does not have the partition count of the settings.
     #[error(
         "topic `{topic}` has {found} partitions, and --table-partitions says {expected}: pass the \

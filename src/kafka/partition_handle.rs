@@ -18,6 +18,8 @@ use crate::telemetry::Progress;
 pub enum Restart {
     /// Another instance fenced its writes, although this one holds the partition.
     Fenced,
+    /// Its client can write no more: the end of a transaction is unclear.
+    Unusable,
     /// The rows of the store are those of everything before this offset only: they were restored.
     Behind(Offset),
 }

@@ -5,7 +5,8 @@
 //! what is older. Each input partition has a transactional id; its owner begins to use it before it
 //! loads trips, which fences the owner before it. So whatever a writer loads includes all that was
 //! written before, since the store gets a trip first, and what it may find beyond its position is
-//! written again. A writer that is fenced, and still has the partition, starts again in this order.
+//! written again. A writer that is fenced, or of which it is unclear whether a transaction was
+//! committed, starts again in this order if it still has the partition.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -29,7 +30,7 @@ use crate::store::{Flush, StoreError, TripRow};
 use crate::views::table::TableFormat;
 use crate::views::text_id;
 
-/// How long a fenced writer waits to learn that its partition has another owner.
+/// How long a writer that ended waits to learn that its partition has another owner.
 const FENCED_DELAY: Duration = Duration::from_secs(5);
 
 /// The table topic of a log.
@@ -148,7 +149,7 @@ impl<C: ProducerClient> TableWriter<C> {
     ) -> Result<(), StoreError> {
         let name = table_transactional_id(&topic.name, self.handle.partition());
         let begun = self.transactions.get_or_try_init(|| producer.transactions(&name)).await;
-        self.unless_fenced(topic, begun.map(drop)).await
+        self.unless_ended(topic, begun.map(drop)).await
     }
 
     /// Sends the trips that a flush changed, and no value for the ids that this retires.
@@ -195,23 +196,25 @@ impl<C: ProducerClient> TableWriter<C> {
         }
         let transactions = self.transactions.get().expect("the position was read before");
         let sent = transactions.send(records.into()).await;
-        self.unless_fenced(topic, sent).await
+        self.unless_ended(topic, sent).await
     }
 
-    /// Returns how a call ended, unless this writer was fenced: then never, as the worker is about
-    /// to be cancelled or replaced.
-    async fn unless_fenced(
+    /// Returns how a call ended, unless it ended this writer: then never, as the worker is about to
+    /// be cancelled or replaced.
+    async fn unless_ended(
         &self,
         topic: &TableTopic,
         result: Result<(), KafkaError>,
     ) -> Result<(), StoreError> {
-        if !matches!(result, Err(KafkaError::Fenced { .. })) {
-            return result.map_err(|error| failed(topic, error));
-        }
+        let why = match result {
+            Err(KafkaError::Fenced { .. }) => Restart::Fenced,
+            Err(KafkaError::Unusable { .. }) => Restart::Unusable,
+            result => return result.map_err(|error| failed(topic, error)),
+        };
         // Another instance has the partition, and this one is about to learn it. Or that one is a
         // former owner that has not learnt it.
         if tokio::time::timeout(FENCED_DELAY, self.handle.cancelled()).await.is_err() {
-            self.handle.restart(Restart::Fenced);
+            self.handle.restart(why);
         }
         std::future::pending().await
     }
@@ -255,10 +258,16 @@ impl TableTopic {
 
 #[cfg(test)]
 mod tests {
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr as Refusal};
+
     use super::*;
+    use crate::kafka::partition_handle::WorkerExit;
+    use crate::model::change::ChangeKind;
     use crate::model::epoch::Epoch;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
+    use crate::store::Change;
     use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
     fn topic(partitioner: Partitioner) -> TableTopic {
@@ -313,5 +322,27 @@ mod tests {
         assert_ne!(gone.record.key, trip.record.key);
         assert_eq!((gone.is_tombstone, trip.is_tombstone), (true, false));
         assert!(size(&trip.record) <= table.max_bytes);
+    }
+
+    /// The end of a transaction is unclear, and the client cannot abort it either.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_whose_client_is_of_no_use_starts_again_and_fails_nothing() {
+        let cluster = MockCluster::new(1).unwrap();
+        let table = topic(Partitioner::None);
+        cluster.create_topic(&table.name, table.partitions, 1).unwrap();
+        let brokers = Brokers::new(&cluster.bootstrap_servers(), BTreeMap::new()).unwrap();
+        let producer = Producer::new(&brokers, Arc::new(|_| ())).unwrap();
+        let handle = Arc::new(PartitionHandle::new(1, 0));
+        let writer = TableWriter::new(Arc::clone(&handle));
+        writer.begin(&table, &producer).await.unwrap();
+        let answers =
+            [Refusal::RD_KAFKA_RESP_ERR_UNKNOWN, Refusal::RD_KAFKA_RESP_ERR_INVALID_TXN_STATE];
+        cluster.request_errors(RDKafkaApiKey::EndTxn, &answers);
+        let change = Change { kind: ChangeKind::Started, retired: Vec::new(), row: 0 };
+        let flush = Flush { trips: vec![row(1, 2000)], changes: vec![change], ..Flush::default() };
+        let sent = tokio::time::timeout(2 * FENCED_DELAY, writer.send_changes(&table, &flush));
+        assert!(sent.await.is_err(), "a worker that is to be replaced does nothing more");
+        assert_eq!(handle.to_restart(), Some(Restart::Unusable));
+        assert_eq!(handle.has_ended(), Some(WorkerExit::BrokenOff));
     }
 }

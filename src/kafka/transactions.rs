@@ -139,7 +139,8 @@ impl Transactions {
     ///
     /// # Errors
     /// Another producer has fenced this one, a record is refused, or no broker responds. Then none
-    /// of the records was written, unless only the last response was lost.
+    /// of the records was written, unless only the last response was lost. Or it is unclear whether
+    /// they were, and this client cannot continue.
     pub fn send(&mut self, records: &[TransactionRecord]) -> Result<(), KafkaError> {
         if records.is_empty() {
             return Ok(());
@@ -153,24 +154,47 @@ impl Transactions {
     }
 
     fn try_send(&mut self, records: &[TransactionRecord]) -> Result<(), KafkaError> {
-        self.retry("starting a transaction", || self.client.begin_transaction())?;
+        if let Err(error) = self.retry("starting a transaction", || self.client.begin_transaction())
+        {
+            let is_fatal = self.client.client().fatal_error().is_some();
+            return Err(if is_fatal { self.unusable(error) } else { error });
+        }
         let sent = records.iter().try_for_each(|target| self.enqueue(target)).and_then(|()| {
             self.retry("committing a transaction", || self.client.commit_transaction(self.timeout))
         });
         let Err(error) = sent else { return Ok(()) };
-        // If this fails too, the brokers abort the transaction after its timeout.
-        self.retry("aborting a transaction", || self.client.abort_transaction(self.timeout)).ok();
-        let flag = &self.client.context().has_too_large;
-        match (flag.swap(false, Ordering::AcqRel), error) {
-            (_, error @ (KafkaError::Fenced { .. } | KafkaError::Unreachable { .. })) => Err(error),
-            (true, _) => {
+        // If this fails too, the brokers abort the transaction after its timeout, or have committed
+        // it: they refuse to abort one that they have begun to commit.
+        let abort = || self.client.abort_transaction(self.timeout);
+        let aborted = self.retry("aborting a transaction", abort);
+        let has_too_large = self.client.context().has_too_large.swap(false, Ordering::AcqRel);
+        match (error, aborted) {
+            (fenced @ KafkaError::Fenced { .. }, _)
+            | (_, Err(fenced @ KafkaError::Fenced { .. })) => Err(fenced),
+            (away @ KafkaError::Unreachable { .. }, Ok(())) => Err(away),
+            (_, _) if has_too_large => {
                 // Start again: the refused record would leave a gap in the sequence numbers.
                 *self = Self::init_with(&self.brokers, &self.name, self.patience.clone())?;
                 let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
                 Err(KafkaError::TooLarge { problem })
             }
-            (false, error) => Err(error),
+            (error, Ok(())) => Err(error),
+            (error, Err(_)) => Err(self.unusable(error)),
         }
+    }
+
+    /// The error of a client that takes no further transaction, because of this one. A new client
+    /// would fence whoever has the partition by now, so only the partition's owner may begin one.
+    fn unusable(&self, error: KafkaError) -> KafkaError {
+        let Some(patience) = self.patience.as_ref().filter(|it| it.holds()) else { return error };
+        let problem = match error {
+            KafkaError::Fenced { .. } | KafkaError::Denied { .. } => return error,
+            KafkaError::Client { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        let error = KafkaError::Unusable { name: self.name.clone(), problem };
+        (patience.on_waiting)(&error.to_string());
+        error
     }
 
     fn enqueue(&self, target: &TransactionRecord) -> Result<(), KafkaError> {
@@ -202,7 +226,10 @@ impl Transactions {
         let is_patient = self.patience.as_ref().is_some_and(Patience::holds);
         let is_permanent = matches!(
             error,
-            KafkaError::Fenced { .. } | KafkaError::TooLarge { .. } | KafkaError::Denied { .. }
+            KafkaError::Fenced { .. }
+                | KafkaError::Unusable { .. }
+                | KafkaError::TooLarge { .. }
+                | KafkaError::Denied { .. }
         );
         is_patient && !is_fatal && !is_permanent
     }
@@ -242,6 +269,62 @@ impl Transactions {
             }
             Some(Code::MessageSizeTooLarge) => KafkaError::TooLarge { problem: error.to_string() },
             _ => self.brokers.failed(doing, &[Right::transactional_id(&self.name)], error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicU32;
+
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr as Refusal};
+
+    use super::*;
+
+    /// Gives up after this number of waits, so that no test waits without end.
+    const MAX_WAITS: u32 = 100;
+
+    fn record() -> TransactionRecord {
+        let record = ProducerRecord { value: b"{}".to_vec(), ..ProducerRecord::default() };
+        TransactionRecord { topic: "table".into(), partition: Some(0), record, is_tombstone: false }
+    }
+
+    fn patience() -> Patience {
+        let (gives_up, waits) = (Arc::<AtomicBool>::default(), AtomicU32::new(0));
+        let to_give_up = Arc::clone(&gives_up);
+        let on_waiting = move |_: &str| {
+            let is_last = waits.fetch_add(1, Ordering::Relaxed) == MAX_WAITS;
+            to_give_up.fetch_or(is_last, Ordering::Release);
+        };
+        Patience { on_waiting: Arc::new(on_waiting), gives_up }
+    }
+
+    /// Sends a transaction whose ends, the first commit and then the abort, brokers answer so.
+    fn sent(answers: &[Refusal]) -> Result<(), KafkaError> {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("table", 1, 1).unwrap();
+        let brokers = Brokers::new(&cluster.bootstrap_servers(), BTreeMap::new()).unwrap();
+        let begun = Transactions::init_with(&brokers, "t-0", Some(patience()));
+        cluster.request_errors(RDKafkaApiKey::EndTxn, answers);
+        begun.unwrap().send(&[record()])
+    }
+
+    #[test]
+    fn a_transaction_whose_end_is_unclear_is_repeated_or_its_producer_is_given_up() {
+        let unknown = Refusal::RD_KAFKA_RESP_ERR_UNKNOWN;
+        let committed = Refusal::RD_KAFKA_RESP_ERR_INVALID_TXN_STATE;
+        let fenced = Refusal::RD_KAFKA_RESP_ERR_PRODUCER_FENCED;
+        sent(&[unknown]).unwrap();
+        // Brokers refuse to abort what they have committed, and the client takes that as its end.
+        for abort in [committed, unknown] {
+            let ended = sent(&[unknown, abort]);
+            assert!(matches!(ended, Err(KafkaError::Unusable { .. })), "{ended:?}");
+        }
+        for answers in [&[fenced][..], &[unknown, fenced]] {
+            let ended = sent(answers);
+            assert!(matches!(ended, Err(KafkaError::Fenced { .. })), "{ended:?}");
         }
     }
 }

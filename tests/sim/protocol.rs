@@ -47,7 +47,7 @@ use crate::counts;
 use crate::nodes::Nodes;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 106] = [
+const OCCURS: [&str; 107] = [
     "answers from memory",
     "answers of a former owner",
     "answers that include what was read",
@@ -149,6 +149,7 @@ const OCCURS: [&str; 106] = [
     "torn backups restored",
     "transactions that are aborted",
     "transactions that are fenced",
+    "transactions whose end is unclear",
     "whole backups restored",
     "workers that read again what was restored",
     "workers that start again",

@@ -67,6 +67,20 @@ impl PartitionStart {
     }
 }
 
+/// What is reported of a worker that starts again with the table topic.
+fn restart_text(why: Restart) -> &'static str {
+    match why {
+        Restart::Unusable => {
+            "it is unclear whether the brokers committed a transaction of the table topic; \
+             starting again from the last commit"
+        }
+        _ => {
+            "another instance began to write the table topic; starting again. If this repeats, \
+             two stores write one table topic: read their samples from topics of their own"
+        }
+    }
+}
+
 /// The context of the client: callbacks and the state that they share with the polling loop.
 pub struct RebalanceContext {
     pub(super) config: ConsumerConfig,
@@ -187,7 +201,7 @@ impl RebalanceContext {
             (held.handle.acknowledged().get(), held.to_commit())
         };
         let resumed = match why {
-            Restart::Fenced => Ok(acknowledged),
+            Restart::Fenced | Restart::Unusable => Ok(acknowledged),
             Restart::Behind(Offset(behind)) => {
                 let offsets = (partition, behind, to_commit);
                 positions::resume_at(client, &self.config, offsets, &self.on_event)?
@@ -206,13 +220,8 @@ impl RebalanceContext {
         held.unpause(client);
         let span = offset..held.end_offset;
         let start = match why {
-            Restart::Fenced => {
-                warn(
-                    "another instance began to write the table topic; starting again. If this \
-                     repeats, two stores write one table topic: read their samples from topics \
-                     of their own"
-                        .to_owned(),
-                );
+            Restart::Fenced | Restart::Unusable => {
+                warn(restart_text(why).to_owned());
                 PartitionStart { partition, span, is_settled: false, catches_up: held.catches_up }
             }
             Restart::Behind(_) => {

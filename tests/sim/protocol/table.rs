@@ -148,6 +148,12 @@ impl TransactionClient for SimTransactions {
                     let name = self.producer.0.clone();
                     return Poll::Ready(Err(KafkaError::Fenced { name }));
                 }
+                Some(Append::TimedOut) if world.fails(300) => {
+                    // It may arrive yet, and the client can neither know nor abort it.
+                    world.see("transactions whose end is unclear");
+                    let (name, problem) = (self.producer.0.clone(), "timed out".to_owned());
+                    return Poll::Ready(Err(KafkaError::Unusable { name, problem }));
+                }
                 None | Some(Append::TimedOut) => (),
             }
             // What was aborted is sent again, once the brokers answer.
