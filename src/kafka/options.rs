@@ -145,6 +145,9 @@ pub const SECRET_FILES: [&str; 6] = [
     "sasl.oauthbearer.assertion.private.key.file",
 ];
 
+/// What librdkafka says of a login without a mechanism.
+const NO_KERBEROS: &str = "No provider for SASL mechanism GSSAPI";
+
 /// Minimum length of a part to hide, bytes: shorter parts also occur as words in other text.
 const MIN_SECRET_BYTES: usize = 4;
 
@@ -154,12 +157,12 @@ pub fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name)
 }
 
-/// The option of which a value contains the assignment, after a comma: commas do not separate
-/// options, and are part of some values.
+/// The option of which a value contains the assignment, after a comma, a semicolon or a blank: they
+/// do not separate options, and are part of some values.
 #[must_use]
 pub fn option_within(value: &str) -> Option<&str> {
     let name_of = |part: &'_ str| part.split_once('=').map(|(name, _)| name.len());
-    let later = value.match_indices(',').filter_map(|(at, _)| {
+    let later = value.match_indices([',', ';', ' ']).filter_map(|(at, _)| {
         let part = &value[at + 1..];
         name_of(part).map(|length| part[..length].trim())
     });
@@ -196,6 +199,11 @@ pub(super) fn refused(options: &BTreeMap<String, String>, error: &ClientError) -
             let reason =
                 if value.is_empty() { reason.clone() } else { reason.replace(value, NOT_SHOWN) };
             format!("`{name}` cannot be set with --kafka: {reason}")
+        }
+        ClientError::ClientCreation(reason) if reason.contains(NO_KERBEROS) => {
+            "`sasl.mechanism` is not set, and its default, Kerberos, is not part of this program; \
+             set --kafka sasl.mechanism=PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
+                .to_owned()
         }
         other => other.to_string(),
     };
@@ -242,8 +250,11 @@ mod tests {
             ("SASL_SSL,sasl.mechanism=PLAIN,sasl.username=ann", Some("sasl.mechanism")),
             ("5, acks=all", Some("acks")),
             ("x,ssl.key.password=hunter2", Some("ssl.key.password")),
+            ("5;acks=all", Some("acks")),
+            ("5 acks=all", Some("acks")),
             ("broker,topic", None),
             ("principal=ada,scope=fleet:read", None),
+            ("principal=ada scope=fleet:read; x", None),
             ("pass,word=x", None),
         ] {
             assert_eq!(option_within(value), within, "{value}");

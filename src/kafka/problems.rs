@@ -22,6 +22,9 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Maximum events to read.
 const MAX_EVENTS: usize = 100;
 
+/// Advice of librdkafka that never helps: the option is fixed, and no broker sends more.
+const LARGER_RESPONSES: &str = ": increase receive.message.max.bytes";
+
 /// Keeps the last problems of a client.
 pub(super) struct Problems {
     brokers: Brokers,
@@ -96,7 +99,7 @@ pub(super) fn explain(
     let last = std::mem::take(&mut *client.context().last());
     denied(last.denied).unwrap_or_else(|| {
         brokers.unreachable(match last.reason {
-            Some(reason) => format!("{error}: {reason}"),
+            Some(reason) => format!("{error}: {}", reason.replace(LARGER_RESPONSES, "")),
             None => error.to_string(),
         })
     })
@@ -109,6 +112,10 @@ pub(super) fn next_step(problem: &str) -> &'static str {
         "if they have no TLS, leave security.protocol out, or set SASL_PLAINTEXT for a login"
     } else if problem.contains("uthentication failed") {
         "check sasl.username, the password and sasl.mechanism"
+    } else if problem.contains("Failed to resolve") {
+        "check the host name: it is from --brokers, or from advertised.listeners of the brokers"
+    } else if problem.contains("Invalid response size") {
+        "what answers there is not a Kafka broker: check the port in --brokers"
     } else if problem.contains("in state APIVERSION_QUERY") {
         "check that it is up; if it wants TLS, set --kafka security.protocol=SSL, or SASL_SSL with \
          a login"
@@ -154,6 +161,16 @@ mod tests {
                 "check sasl.username",
             ),
             ("b:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused", "it is up"),
+            (
+                "b:1/bootstrap: Failed to resolve 'b:1': Name or service not known (after 0ms in \
+                 state CONNECT)",
+                "check the host name",
+            ),
+            (
+                "b:1/bootstrap: Receive failed: Invalid response size -2080374784 (0..100000000) \
+                 (after 2ms in state APIVERSION_QUERY)",
+                "not a Kafka broker",
+            ),
         ] {
             assert!(next_step(problem).contains(step), "{problem}: {}", next_step(problem));
         }

@@ -285,6 +285,28 @@ fn options_of_kafka_that_share_a_line_are_refused_without_their_values() {
 }
 
 #[test]
+fn brokers_are_hosts_and_ports() {
+    let resolve = |text: &str| Settings::resolve(&[("brokers", text.to_owned())], &[], None);
+    for text in ["a", "a:1", "a:1,b:65535", "a:1, b", "[::1]", "[::1]:9092", "10.0.0.1:9092,"] {
+        assert_eq!(resolve(text).unwrap().0.brokers, text);
+    }
+    for (text, problem) in [
+        ("http://a:1", "write a:1 without http://"),
+        ("a:1,SASL_SSL://b:2", "write b:2 without SASL_SSL://"),
+        ("a:9092a", "`9092a` is not a port"),
+        ("a:1,b:99999", "`b:99999`: `99999` is not a port"),
+        ("a:", "`` is not a port"),
+        ("[::1]:0", "`0` is not a port"),
+        ("a:1 b:2", "separate brokers with commas"),
+        ("a:1;b:2", "separate brokers with commas"),
+        ("me:hunter2@a:1", "a broker is host:port"),
+    ] {
+        let error = resolve(text).unwrap_err().to_string();
+        assert!(error.contains(problem), "{text}: {error}");
+    }
+}
+
+#[test]
 fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
     let tiles = ("tiles", "https://tiles.example.com/{z}/{x}/{y}.png".to_owned());
     let error = Settings::resolve(std::slice::from_ref(&tiles), &[], None).unwrap_err();

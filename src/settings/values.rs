@@ -266,12 +266,33 @@ fn options_text(options: &BTreeMap<String, String>) -> String {
     options.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Checks `host:port,host:port`; the client validates the rest.
+/// Checks `host:port,host:port`: the client takes `9092a` for 9092, and 99999 for a number below
+/// 65536.
 fn brokers(text: &str) -> Result<String, String> {
     if text.contains('@') {
         return Err("a broker is host:port; set the login with sasl.username and sasl.password \
                     in kafka"
             .into());
     }
+    text.split(',').map(str::trim).filter(|broker| !broker.is_empty()).try_for_each(broker)?;
     name(text)
+}
+
+fn broker(text: &str) -> Result<(), String> {
+    if let Some((scheme, rest)) = text.split_once("://") {
+        return Err(format!(
+            "`{text}` is not host:port: write {rest} without {scheme}://; TLS and logins are set \
+             with security.protocol in kafka"
+        ));
+    }
+    if text.contains(|c: char| c.is_whitespace() || c == ';' || c == '/') {
+        return Err(format!("`{text}` is not host:port; separate brokers with commas"));
+    }
+    // An IPv6 address is in brackets.
+    let host_end = text.rfind(']').unwrap_or(0);
+    let Some((_, port)) = text[host_end..].rsplit_once(':') else { return Ok(()) };
+    match port.parse::<u16>() {
+        Ok(1..) if !port.starts_with('+') => Ok(()),
+        _ => Err(format!("`{text}`: `{port}` is not a port: a number from 1 to 65535")),
+    }
 }

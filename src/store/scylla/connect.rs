@@ -18,6 +18,7 @@ use super::requests::{Failure, RetryPolicy};
 use super::statements::Statements;
 use super::tls::Layer;
 use super::{Consistency, ScyllaUrl, ServerOptions, Shared, schema};
+use crate::model::time::format_duration;
 use crate::store::StoreError;
 use crate::store::hooks::TestCounter;
 
@@ -119,7 +120,7 @@ pub(super) async fn session(url: &ScyllaUrl, retry: &RetryPolicy) -> Result<Sess
     }
     let connect = || async {
         let built = tokio::time::timeout(limit, builder.build()).await;
-        let built = built.map_err(|elapsed| Failure::Transient(elapsed.into()));
+        let built = built.map_err(|_| Failure::Transient(no_cql(limit).into()));
         let built = built.and_then(|built| built.map_err(Failure::from));
         built.map_err(|failure| match &layer {
             Some(layer) => layer.explain(failure),
@@ -131,6 +132,16 @@ pub(super) async fn session(url: &ScyllaUrl, retry: &RetryPolicy) -> Result<Sess
         check_datacenter(&session, datacenter).map_err(invalid)?;
     }
     Ok(session)
+}
+
+/// Why no node was connected to in time, although none refused: a server that does not speak CQL,
+/// such as a Kafka broker, waits for the rest of what it takes for a request.
+fn no_cql(limit: Duration) -> String {
+    let limit = format_duration(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
+    format!(
+        "no node has answered as a CQL server within {limit}; check the port, 9042 unless the \
+         servers have another one, and that no firewall drops packets"
+    )
 }
 
 /// Checks that a datacenter has nodes: otherwise every request would fail.
