@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
+use super::usage::at_least;
 use super::{open, table};
 use crate::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
 use crate::ops::lookup;
@@ -36,7 +37,7 @@ pub struct ExplainArgs {
     #[arg(long = "log", conflicts_with = "files")]
     pub read_log: bool,
     /// Print at most N records
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least(0_usize))]
     pub limit: usize,
     #[command(flatten)]
     pub output: ValueOutputFlags,

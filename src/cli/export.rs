@@ -50,10 +50,10 @@ pub struct ExportArgs {
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
     /// Only trips that end at this time or later
-    #[arg(long, value_name = "TIME", conflicts_with = "day", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", conflicts_with = "day")]
     pub from: Option<String>,
     /// Only trips that start at this time or before
-    #[arg(long, value_name = "TIME", conflicts_with = "day", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", conflicts_with = "day")]
     pub to: Option<String>,
     /// Only trips whose id has this year, month, day or hour
     #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]

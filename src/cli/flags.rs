@@ -295,7 +295,6 @@ fn with_flags(command: Command, groups: &[Group]) -> Command {
                 Kind::Flag => "BOOL",
                 Kind::Lines => "KEY=VALUE",
             })
-            .allow_hyphen_values(matches!(setting.kind, Kind::Count | Kind::Number | Kind::Time))
             .help(help(setting));
         command.arg(match setting.kind {
             Kind::Flag => flag.num_args(0..=1).require_equals(true).default_missing_value("true"),

@@ -6,6 +6,7 @@ use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, TagFlag};
 use super::open;
 use super::print::Printer;
 use super::times::parse_range;
+use super::usage::at_least;
 use crate::identity::DeviceId;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::parse_day;
@@ -39,10 +40,10 @@ pub struct TripsArgs {
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
     /// Only trips that end at this time or later
-    #[arg(long, value_name = "TIME", conflicts_with = "day", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", conflicts_with = "day")]
     pub from: Option<String>,
     /// Only trips that start at this time or before
-    #[arg(long, value_name = "TIME", conflicts_with = "day", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", conflicts_with = "day")]
     pub to: Option<String>,
     /// Only trips whose id has this year, month, day or hour
     #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
@@ -51,7 +52,7 @@ pub struct TripsArgs {
     #[arg(long, value_enum, default_value = "asc")]
     pub order: OrderFlag,
     /// Print at most N trips
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least(1_usize))]
     pub limit: Option<usize>,
     #[command(flatten)]
     pub tags: TagFlag,

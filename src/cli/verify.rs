@@ -8,6 +8,7 @@ use clap::Args;
 use super::flags::{Context, Format, LogFlags, ValueOutputFlags, WorkspaceFlags};
 use super::print::Printer;
 use super::progress::{self, FileProgress};
+use super::usage::at_least;
 use super::{exit, open, stop};
 use crate::identity::DeviceId;
 use crate::ops::log_source::LogSource;
@@ -45,7 +46,7 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub repair: bool,
     /// Show at most N differences
-    #[arg(long, value_name = "N", default_value_t = MAX_SHOWN)]
+    #[arg(long, value_name = "N", default_value_t = MAX_SHOWN, value_parser = at_least(0_usize))]
     pub limit: usize,
     #[command(flatten)]
     pub workspace: WorkspaceFlags,

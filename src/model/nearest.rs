@@ -5,15 +5,19 @@ use strsim::levenshtein;
 /// Maximum number of names that are suggested at once.
 const MAX_SUGGESTED: usize = 3;
 
-/// `; did you mean X?` if a known name is close enough for a typing error, otherwise empty.
+/// The known name that is close enough for a typing error, whatever the case of its letters.
+#[must_use]
+pub fn nearest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = name.to_lowercase();
+    let near = known.map(|known| (levenshtein(&typed, &known.to_lowercase()), known)).min();
+    near.filter(|(distance, _)| *distance <= max_distance(name)).map(|(_, known)| known)
+}
+
+/// `; did you mean X?` if there is such a name, otherwise empty.
+#[must_use]
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = known.map(|known| (levenshtein(name, known), known)).min();
-    match near {
-        Some((distance, known)) if distance <= max_distance(name) => {
-            format!("; did you mean `{known}`?")
-        }
-        _ => String::new(),
-    }
+    let near = nearest_name(name, known).map(|known| format!("; did you mean `{known}`?"));
+    near.unwrap_or_default()
 }
 
 /// Number of edits that a typing error may have.

@@ -199,7 +199,6 @@ fn a_topic_of_letters_shows_what_a_table_of_them_shows() {
         ("--from 2020-01-01T00:00:00Z", 8),
         ("--to 2020-01-01T00:00:00Z", 0),
         ("--limit 3", 3),
-        ("--limit 0", 0),
     ] {
         assert_eq!(site.ls(filter).len(), count, "{filter}");
         let table = site.folder.run(&format!("dlq ls {filter} --store sqlite:t.db")).ends(0);

@@ -29,6 +29,7 @@ mod kill;
 mod letters;
 mod live;
 mod metrics;
+mod mistakes;
 mod outage;
 mod packages;
 mod page;

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::flags::{Context, LetterFlags, OverrideFlags, RegistryFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::times::parse_range;
+use super::usage::at_least;
 use super::{confirm, exit, open};
 use crate::model::scalar::LogTime;
 use crate::ops::dlq::{
@@ -74,7 +75,7 @@ enum DlqCommand {
         #[command(flatten)]
         filter: FilterFlags,
         /// Print at most N letters
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = at_least(1_u64))]
         limit: Option<u64>,
         #[command(flatten)]
         output: ValueOutputFlags,
@@ -147,10 +148,10 @@ struct FilterFlags {
     #[arg(long)]
     device: Option<String>,
     /// Only letters whose record has this log timestamp or a later one
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Only letters whose record has this log timestamp or an earlier one
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME")]
     to: Option<String>,
 }
 
