@@ -3,13 +3,14 @@
 use clap::{Args, ValueEnum};
 
 use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, TagFlag};
-use super::open;
 use super::print::Printer;
 use super::times::parse_range;
 use super::usage::at_least;
+use super::{exit, open};
 use crate::identity::DeviceId;
 use crate::model::scalar::{Day, DeviceTime};
-use crate::model::time::parse_day;
+use crate::model::time::{format_time, parse_day};
+use crate::model::visible::visible;
 use crate::ops::trips::{self, DeviceTrips};
 use crate::ops::{BadData, InvalidRequest, tags};
 use crate::store::skip::{Missing, collecting};
@@ -91,12 +92,12 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let filters = &args.tags.tag;
     let read_limit = if filters.is_empty() { limit } else { usize::MAX };
     let mut missing = Missing::default();
-    let rows = match (&args.device, &args.day) {
+    let device = args.device.as_deref().map(DeviceId::new).transpose()?;
+    let rows = match (&device, &args.day) {
         (Some(device), _) => {
-            let device = DeviceId::new(device)?;
-            let rows = args.of_device(&store, &device, read_limit, &mut missing).await?;
+            let rows = args.of_device(&store, device, read_limit, &mut missing).await?;
             if rows.is_empty() {
-                trips::check_known(&store, &device).await?;
+                trips::check_known(&store, device).await?;
             }
             rows
         }
@@ -113,6 +114,9 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
         }
         (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),
     };
+    if rows.is_empty() && missing.problem().is_none() {
+        args.report_none(&store, device.as_ref()).await?;
+    }
     let tags = tags::of_rows(&store, &rows).await?;
     let tagged = rows.into_iter().zip(tags);
     let wanted = tagged.filter(|(_, tags)| filters.iter().all(|filter| filter.accepts(tags)));
@@ -120,6 +124,11 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let rows: Vec<_> = wanted.take(limit).map(|(row, tags)| (row, extras(tags))).collect();
     printer.list(&rows, format, &args.path)?;
     missing.problem().map_or(Ok(()), |problem| Err(BadData(problem).into()))
+}
+
+/// A UTC day as `--day` takes it.
+fn day_text(day: Day) -> String {
+    format_time(day.start_ms().ms()).split('T').next().unwrap_or_default().to_owned()
 }
 
 /// The times of a UTC day, both ends inclusive.
@@ -142,6 +151,31 @@ impl TripsArgs {
         let rows = rows?;
         missing.add(skipped, wanted.span(device)?, &rows);
         Ok(rows)
+    }
+
+    /// Reports that there are no trips, as the exit code is that of a list with trips, and the days
+    /// around that have some.
+    async fn report_none(&self, store: &AnyStore, device: Option<&DeviceId>) -> anyhow::Result<()> {
+        let (span, of) = match device {
+            Some(device) => {
+                let name = visible(device.as_str());
+                (self.device_trips()?.span(device)?, format!(" of device `{name}`"))
+            }
+            None => (day_span(parse_day(self.day.as_deref().unwrap_or_default())?), String::new()),
+        };
+        let when = match (&self.day, &self.prefix) {
+            (Some(day), _) => format!(" touches {day} (UTC)"),
+            (None, Some(prefix)) => format!(" has an id of {prefix}"),
+            (None, None) => " overlaps these times".to_owned(),
+        };
+        let around = trips::days_around(store, device, span).await?;
+        let around: Vec<_> = around.into_iter().flatten().map(day_text).collect();
+        let around = match around.as_slice() {
+            [] => String::new(),
+            days => format!("; days with trips around: {}", days.join(" and ")),
+        };
+        exit::print_status(&format!("no trip{of}{when}{around}"));
+        Ok(())
     }
 
     /// Which trips of a device the flags select.

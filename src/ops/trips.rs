@@ -7,7 +7,10 @@ use crate::model::scalar::{Day, DeviceTime};
 use crate::model::visible::visible;
 use crate::store::skip::collecting;
 use crate::store::{DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
-use crate::timeline::DAY_MS;
+use crate::timeline::{DAY_MS, day_of};
+
+/// Maximum number of devices among which days with trips are looked for.
+const MAX_DEVICES_AROUND: usize = 32;
 
 /// Which trips of a device are listed.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +100,31 @@ pub(super) async fn unknown_device(
     let device = visible(device_id);
     let hint = "list the devices with `tstar devices`";
     Ok(NoResult(format!("the store has no device `{device}`; {near}{hint}")))
+}
+
+/// The days of the last trip before a span without trips, and of the first one after it: of a
+/// device, or of the first devices of the store.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn days_around(
+    store: &impl TripStore,
+    device_id: Option<&DeviceId>,
+    (from_ms, upto_ms): (DeviceTime, DeviceTime),
+) -> Result<[Option<Day>; 2], StoreError> {
+    let devices = match device_id {
+        Some(device_id) => vec![device_id.as_str().to_owned()],
+        None => store.devices(DeviceScope::All, None, MAX_DEVICES_AROUND).await?,
+    };
+    let [mut before, mut after] = [None, None];
+    for device in &devices {
+        let (last, _) = collecting(store.neighbour(device, from_ms, Order::Desc)).await;
+        before = before.max(last?.map(|row| day_of(row.end_ms)));
+        let (first, _) = collecting(store.neighbour(device, upto_ms, Order::Asc)).await;
+        let day = first?.map(|row| day_of(row.start_ms));
+        after = after.into_iter().chain(day).min();
+    }
+    Ok([before, after])
 }
 
 /// The range of times, both ends inclusive, of a date or of an id prefix.

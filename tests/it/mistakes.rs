@@ -4,6 +4,7 @@
 //! each of them reads.
 
 mod line;
+mod lists;
 
 use crate::cli::{Folder, Ran, minutes};
 

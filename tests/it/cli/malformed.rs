@@ -61,13 +61,15 @@ fn lists_and_exports_without_a_malformed_trip_are_65() {
     }
     for words in [
         "trips truck-1 --from 2024-05-01T08:30:00Z",
-        "trips --day 2024-05-02",
         "trips van-1",
         "export --device van-1",
         "export --from 2024-05-01T08:03:00Z",
     ] {
         assert_eq!(folder.run(words).ends(0).stderr, "", "{words}");
     }
+    let none = folder.run("trips --day 2024-05-02").ends(0).prints_nothing();
+    let around = "no trip touches 2024-05-02 (UTC); days with trips around: 2024-05-01\n";
+    assert!(none.stderr.ends_with(around), "{none}");
     folder
         .run("export --out trips.csv")
         .ends(65)
