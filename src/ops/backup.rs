@@ -14,7 +14,7 @@ use super::row_check::{Fault, check_file};
 use super::{BadData, InvalidRequest};
 use crate::store::new_file::NewFile;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{AnyStore, EpochStore as _, Journal as _, StoreUrl};
+use crate::store::{AnyStore, EpochStore as _, Journal as _, StoreError, StoreUrl};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
@@ -107,7 +107,7 @@ async fn examine(
     damaged: impl FnOnce(&Fault) -> String,
 ) -> anyhow::Result<BackupReport> {
     let name = file.display().to_string();
-    let store = Arc::new(SqliteStore::open_reader(file)?);
+    let store = Arc::new(SqliteStore::open_reader(file).map_err(of_copy)?);
     if let Some(fault) = check_file(&store).await? {
         return Err(BadData(damaged(&fault)).into());
     }
@@ -126,6 +126,18 @@ async fn examine(
             Err(BadData(problem).into())
         }
         None => Ok(report),
+    }
+}
+
+/// Converts an error of opening a copy: of a store, it would name the commands that create one.
+fn of_copy(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Missing { location } | StoreError::InRoot { location } => {
+            let problem =
+                format!("`{location}` does not exist; name a copy that `tstar backup` made");
+            io::Error::new(io::ErrorKind::NotFound, problem).into()
+        }
+        other => other.into(),
     }
 }
 

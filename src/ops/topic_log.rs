@@ -20,6 +20,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{Offset, Version};
+use crate::model::visible::visible;
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
@@ -54,16 +55,31 @@ pub fn no_epoch(store: &str) -> PreconditionFailed {
     ))
 }
 
+/// Maximum number of imported files that an error lists.
+const MAX_LISTED: usize = 10;
+
 /// The error of a store without an epoch if no files are named.
 pub fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
     match store.is_of_topic() {
         Ok(true) => no_epoch(name).into(),
         Ok(false) => {
-            let problem =
-                format!("store `{name}` was built from files: name all that were imported");
-            InvalidRequest(problem).into()
+            let files = store.embedded().map_or(Ok(Vec::new()), |store| store.imported_files());
+            match files {
+                Ok(files) => InvalidRequest(name_files(name, &files)).into(),
+                Err(error) => error.into(),
+            }
         }
         Err(error) => error.into(),
+    }
+}
+
+fn name_files(store: &str, files: &[String]) -> String {
+    let problem = format!("store `{store}` was built from files: name all that were imported");
+    let listed = files.iter().take(MAX_LISTED).map(|file| visible(file)).collect::<Vec<_>>();
+    match files.len().saturating_sub(MAX_LISTED) {
+        _ if files.is_empty() => problem,
+        0 => format!("{problem}: {}", listed.join(" ")),
+        more => format!("{problem}: {} and {more} more", listed.join(" ")),
     }
 }
 

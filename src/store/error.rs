@@ -16,6 +16,16 @@ pub enum StoreError {
         /// Path of the file.
         location: String,
     },
+    /// The file is there, and this user may not read it.
+    #[error(
+        "store `{location}` may not be read by this user: {reason}; run tstar as a user who may read it, or change its permissions"
+    )]
+    Unreadable {
+        /// Path of the file.
+        location: String,
+        /// Whose file it is, or what the system says.
+        reason: String,
+    },
     /// The store does not exist, and its file would be a new one directly in `/`: most such URLs
     /// have a slash too many.
     #[error(

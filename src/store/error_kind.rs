@@ -8,6 +8,7 @@ impl StoreError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "missing",
+            Self::Unreadable { .. } => "unreadable",
             Self::InRoot { .. } => "in_root",
             Self::InTheWay { .. } => "in_the_way",
             Self::Locked { .. } | Self::OtherName { .. } => "locked",

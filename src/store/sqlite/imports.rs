@@ -71,6 +71,21 @@ impl SqliteStore {
         inserted.map(drop).map_err(failed(&self.location, "recording the import"))
     }
 
+    /// The paths of the files that were imported, as given, each once, in the order of the imports.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn imported_files(&self) -> Result<Vec<String>, StoreError> {
+        let select = "SELECT file.value FROM imports, json_each(imports.files) AS file
+             GROUP BY file.value ORDER BY min(imports.id), min(file.key)";
+        let read = |connection: &Connection| {
+            let mut statement = connection.prepare(select)?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            rows.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        read(&self.connection()).map_err(failed(&self.location, "reading the imports"))
+    }
+
     /// Marks the latest import as finished, and with it earlier unfinished imports of the same
     /// files. Deletes an import that read nothing new.
     ///

@@ -136,6 +136,7 @@ impl SqliteStore {
             return Err(gone());
         }
         refuse_new_in_root(path)?;
+        refuse_folder(path)?;
         let lock = WriterLock::acquire(path, &location)?;
         if known.is_none() {
             // SQLite copies the mode of this file to the files it creates next to it.
@@ -179,8 +180,11 @@ impl SqliteStore {
         let location = path.display().to_string();
         let _lock = WriterLock::acquire(path, &location)?;
         match Self::open_reader(path) {
-            Err(foreign @ StoreError::NotAStore { .. }) => return Err(foreign),
-            Err(failed @ StoreError::Failed { .. }) => return Err(failed),
+            Err(
+                error @ (StoreError::NotAStore { .. }
+                | StoreError::Unreadable { .. }
+                | StoreError::Failed { .. }),
+            ) => return Err(error),
             _ => (),
         }
         for suffix in ["", "-wal", "-shm"] {
@@ -297,6 +301,15 @@ pub(super) fn scratch(
 pub(super) fn refuse_new_in_root(path: &Path) -> Result<(), StoreError> {
     if path.parent() == Some(Path::new("/")) && path.symlink_metadata().is_err() {
         return Err(StoreError::InRoot { location: path.display().to_string() });
+    }
+    Ok(())
+}
+
+/// Refuses a folder in the place of the file, of which SQLite reports an I/O error.
+pub(super) fn refuse_folder(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        let (location, reason) = (path.display().to_string(), "it is a folder".to_owned());
+        return Err(StoreError::NotAStore { location, reason });
     }
     Ok(())
 }

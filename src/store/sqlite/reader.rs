@@ -1,7 +1,10 @@
 //! Opens store files for reading, also from a folder that cannot be written.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -9,7 +12,7 @@ use rustix::fs::{Access, access};
 
 use super::file::StoreFile;
 use super::lock::{ReaderLock, lock_path};
-use super::open::{FORMATS, format, newest, refuse_new_in_root};
+use super::open::{FORMATS, format, newest, refuse_folder, refuse_new_in_root};
 use super::{SqliteStore, failed};
 use crate::store::StoreError;
 use crate::store::files::with_suffix;
@@ -27,9 +30,7 @@ impl SqliteStore {
     pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
         let location = path.display().to_string();
         refuse_new_in_root(path)?;
-        if !path.exists() {
-            return Err(StoreError::Missing { location });
-        }
+        check_readable(path, &location)?;
         let file = || {
             let file = StoreFile::new(path);
             file.map_err(failed(&location, "reading the file's identity"))
@@ -86,6 +87,28 @@ impl SqliteStore {
         check_format(&connection, location, FORMATS)?;
         Ok(Self::new(connection, location.to_owned(), Some(file), 0))
     }
+}
+
+/// Checks that a file exists and that this user may read it: SQLite says neither.
+fn check_readable(path: &Path, location: &str) -> Result<(), StoreError> {
+    let location = location.to_owned();
+    let file = match path.metadata() {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(StoreError::Missing { location });
+        }
+        Err(error) => return Err(StoreError::Unreadable { location, reason: error.to_string() }),
+    };
+    refuse_folder(path)?;
+    match access(path, Access::READ_OK) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(StoreError::Unreadable { location, reason: owner_of(&file) }),
+    }
+}
+
+/// Who may read a file.
+fn owner_of(file: &Metadata) -> String {
+    format!("it belongs to user {} and has mode {:04o}", file.uid(), file.mode() & 0o7777)
 }
 
 /// Checks that a file has the newest of these formats.

@@ -1,0 +1,74 @@
+//! Stores that are not there, not readable, or built otherwise.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+
+use super::{check, imported, run, typed};
+use crate::cli::Ran;
+
+#[test]
+fn other_stores() {
+    check(&[
+        typed(
+            "restore nofile.db",
+            74,
+            ["does not exist", "`nofile.db`", "a copy that `tstar backup` made"],
+        ),
+        typed(
+            "restore nofile.db --check",
+            74,
+            ["does not exist", "`nofile.db`", "a copy that `tstar backup` made"],
+        ),
+        typed(
+            "verify",
+            2,
+            ["built from files", "`sqlite:trips.db`", "name all that were imported: log"],
+        ),
+        typed(
+            "rebuild --into sqlite:n.db",
+            2,
+            ["built from files", "`sqlite:trips.db`", "name all that were imported: log"],
+        ),
+        typed(
+            "explain truck-17~20240501T080000.000Z --log",
+            2,
+            ["built from files", "`sqlite:trips.db`", "imported: log"],
+        ),
+        typed(
+            "trips x --store sqlite://log",
+            78,
+            ["not a tstar store", "`log`", "use another --store"],
+        ),
+        typed(
+            "export --out a.parquet --format csv",
+            2,
+            ["not have a suffix of format csv", "`--out a.parquet`", "leave out --format"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_folder_in_the_place_of_the_store() {
+    let folder = imported();
+    fs::create_dir(folder.path("d.db")).unwrap();
+    for words in ["trips truck-17", "ingest log", "restore d.db"] {
+        let ran = run(&folder, &format!("{words} --store sqlite:d.db"));
+        ran.ends(78).says(&["not a tstar store", "`d.db`", "it is a folder; use another --store"]);
+    }
+}
+
+#[test]
+fn a_store_of_another_user() {
+    let folder = imported();
+    let store = folder.path("trips.db");
+    fs::set_permissions(folder.dir.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&store, Permissions::from_mode(0o000)).unwrap();
+    let mut command = folder.command("trips truck-17");
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    let ran = Ran::new("trips truck-17", command.output().unwrap()).ends(74);
+    let says = ["may not be read by this user", "has mode 0000", "run tstar as a user who may"];
+    ran.says(&says);
+}
