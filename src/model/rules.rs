@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::limits::{ClockGuard, LegFilter, Limits, MovementFilter};
 use super::schema::{Encoding, SchemaSource};
 use crate::model::scalar::DeviceTime;
+use crate::model::time::{format_duration, format_time};
 
 /// Unit of integer times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,7 +231,8 @@ impl Rules {
         hex_of(&self.to_json())
     }
 
-    /// Lists each rule that differs, as `name: the store has A, requested B`.
+    /// Lists each rule that differs, as `name: the store has A, requested B`, with the names and
+    /// units of the settings.
     #[must_use]
     pub fn differences(&self, requested: &Self) -> Vec<String> {
         let fields = |rules: &Self| match serde_json::to_value(rules) {
@@ -244,16 +246,35 @@ impl Rules {
                 format!("SHA-256 {}", hex_of(&rules[name].to_string()))
             }
             None | Some(Value::Null) => "none".to_owned(),
-            Some(value) => value.to_string(),
+            Some(value) => in_unit(name, value).unwrap_or_else(|| value.to_string()),
         };
         let differs = names.into_iter().filter(|&name| stored.get(name) != requested.get(name));
         differs
             .map(|name| {
                 let (stored, requested) = (text(&stored, name), text(&requested, name));
+                let unit = UNITS.iter().find_map(|unit| name.strip_suffix(unit));
+                let name = unit.unwrap_or(name);
                 format!("{name}: the store has {stored}, requested {requested}")
             })
             .collect()
     }
+}
+
+/// Units in which rules are stored, at the end of their names.
+const UNITS: [&str; 3] = ["_ms", "_cmps", "_dm"];
+
+/// A number as its setting is written; `None` if it has no unit.
+fn in_unit(name: &str, value: &Value) -> Option<String> {
+    let number = value.as_i64()?;
+    #[expect(clippy::cast_precision_loss, reason = "speeds and accuracies are far below 2^53")]
+    let number_of = |parts: f64| (number as f64 / parts).to_string();
+    let unit = UNITS.into_iter().find(|unit| name.ends_with(unit))?;
+    Some(match unit {
+        "_ms" if name == "min_time_ms" => format_time(number),
+        "_ms" => format_duration(number),
+        "_cmps" => number_of(100.0),
+        _ => number_of(10.0),
+    })
 }
 
 fn hex_of(text: &str) -> String {
@@ -278,7 +299,28 @@ mod tests {
         let other = Rules { max_gap_ms: 600_000, ..rules.clone() };
         assert_ne!(other.hash(), rules.hash());
         let differences = rules.differences(&other);
-        assert_eq!(differences, ["max_gap_ms: the store has 300000, requested 600000"]);
+        assert_eq!(differences, ["max_gap: the store has 5m, requested 10m"]);
+    }
+
+    #[test]
+    fn differences_are_in_the_units_of_the_settings() {
+        let other = Rules {
+            min_time_ms: DeviceTime(1_704_067_200_000),
+            max_future_ms: 90_000,
+            max_samples: 7,
+            min_speed_cmps: Some(50),
+            max_accuracy_dm: Some(1000),
+            ..Rules::default()
+        };
+        let differences = Rules::default().differences(&other);
+        let expected = [
+            "max_accuracy: the store has none, requested 100",
+            "max_future: the store has 24h, requested 90s",
+            "max_samples: the store has 100000, requested 7",
+            "min_speed: the store has none, requested 0.5",
+            "min_time: the store has 2000-01-01T00:00:00.000Z, requested 2024-01-01T00:00:00.000Z",
+        ];
+        assert_eq!(differences, expected);
     }
 
     #[test]

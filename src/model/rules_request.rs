@@ -80,7 +80,7 @@ mod tests {
         for request in [RulesRequest::default(), with_gap(600_000), stored().into()] {
             assert_eq!(request.resolve(Some(&stored())), Ok(stored()));
         }
-        let differs = ["max_gap_ms: the store has 600000, requested 300000".to_owned()];
+        let differs = ["max_gap: the store has 10m, requested 5m".to_owned()];
         assert_eq!(with_gap(300_000).resolve(Some(&stored())), Err(differs.to_vec()));
     }
 

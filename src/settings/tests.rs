@@ -77,7 +77,7 @@ fn rules_that_are_not_set_are_those_of_the_store() {
     let differences = settings.rules_request(&origins).resolve(Some(&stored)).unwrap_err();
     let expected = [
         r#"fields: the store has {"lat":"/gps/lat"}, requested {"lat":"y"}"#,
-        "max_gap_ms: the store has 600000, requested 300000",
+        "max_gap: the store has 10m, requested 5m",
     ];
     assert_eq!(differences, expected);
 }

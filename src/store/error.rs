@@ -96,7 +96,7 @@ pub enum StoreError {
     },
     /// The store was built under other rules.
     #[error(
-        "store `{location}` was built with other rules: {differences}; use those rules or another --store"
+        "store `{location}` was built with other rules: {differences}; keep the rules of the store, or build another one from the same log with `tstar rebuild --into`"
     )]
     RulesMismatch {
         /// Path of the file.

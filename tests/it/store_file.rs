@@ -127,7 +127,7 @@ fn other_rules_are_refused_and_both_are_named() {
     drop(open(&file).unwrap());
     let wider = Rules { max_gap_ms: 600_000, ..Rules::default() };
     let refused = SqliteStore::open_writer(&file, &wider, 100).unwrap_err().to_string();
-    assert!(refused.contains("max_gap_ms: the store has 300000, requested 600000"), "{refused}");
+    assert!(refused.contains("max_gap: the store has 5m, requested 10m"), "{refused}");
     open(&file).unwrap();
 }
 

@@ -444,9 +444,6 @@ mod tests {
         let check = |request| check_origin(&epoch, "samples", &request, "t.db");
         assert_eq!(check(RulesRequest::default()).unwrap(), epoch.rules);
         let refused = check(Rules::default().into()).unwrap_err().to_string();
-        assert!(
-            refused.contains("max_gap_ms: the store has 600000, requested 300000"),
-            "{refused}"
-        );
+        assert!(refused.contains("max_gap: the store has 10m, requested 5m"), "{refused}");
     }
 }

@@ -26,7 +26,11 @@ fn a_first_try_that_fails_fixes_nothing() {
     assert_eq!(folder.text("dlq ls"), "");
     folder.run("verify a.csv").ends(0);
     // Now there is a sample: the rules are fixed, and the file was read.
-    folder.run(wrong).ends(78).prints_nothing().says(&["min_time_ms"]);
+    folder
+        .run(wrong)
+        .ends(78)
+        .prints_nothing()
+        .says(&["min_time: the store has 2000-01-01T00:00:00.000Z, requested 2030-01"]);
     assert_eq!(folder.ingest("a.csv")["duplicates"], 3);
     assert_eq!(folder.trips("trips.db")[0]["version"], 4, "the log begins with the file");
 }
@@ -59,7 +63,10 @@ fn a_store_whose_trips_were_erased_keeps_its_rules() {
     folder.ingest("log");
     folder.run("forget truck-17 --yes").ends(0);
     assert_eq!(folder.text("devices"), "");
-    folder.run("ingest log --max-gap 10m").ends(78).says(&["max_gap_ms"]);
+    folder
+        .run("ingest log --max-gap 10m")
+        .ends(78)
+        .says(&["max_gap: the store has 5m, requested 10m"]);
     folder.ingest("log");
 }
 

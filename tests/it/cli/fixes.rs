@@ -101,5 +101,5 @@ fn verify_compares_the_jumps_and_the_limit_is_a_rule() {
     folder.run("verify log --store sqlite:t.db").ends(0);
     folder.write("later", drive(None).replace("2026-11-20", "2026-11-21"));
     let other = folder.run("ingest later --max-leg-speed 50 --store sqlite:t.db").ends(78);
-    other.says(&["max_leg_speed_cmps: the store has 6000, requested 5000"]);
+    other.says(&["max_leg_speed: the store has 60, requested 50"]);
 }

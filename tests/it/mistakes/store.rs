@@ -21,6 +21,24 @@ fn other_stores() {
             ["does not exist", "`nofile.db`", "a copy that `tstar backup` made"],
         ),
         typed(
+            "ingest log --max-gap 10m",
+            78,
+            [
+                "built with other rules",
+                "max_gap: the store has 5m, requested 10m",
+                "`tstar rebuild --into`",
+            ],
+        ),
+        typed(
+            "ingest log --min-speed 1.5",
+            78,
+            [
+                "built with other rules",
+                "min_speed: the store has none, requested 1.5",
+                "`tstar rebuild --into`",
+            ],
+        ),
+        typed(
             "verify",
             2,
             ["built from files", "`sqlite:trips.db`", "name all that were imported: log"],

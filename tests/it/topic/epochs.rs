@@ -62,7 +62,7 @@ fn an_epoch_is_of_one_topic_and_set_of_rules_and_none_is_made_for_nothing() {
     let names = [format!("topic `{}`", topic.name), format!("topic `{}`", other.name)];
     new(&other.flags()).ends(78).says(&names.each_ref().map(String::as_str));
     let wide = format!("{} --max-gap 10m", topic.flags());
-    new(&wide).ends(78).says(&["max_gap_ms: the store has 300000, requested 600000"]);
+    new(&wide).ends(78).says(&["max_gap: the store has 5m, requested 10m"]);
     assert_eq!(epochs(&folder).len(), 1);
 
     // As after another program's writes, which a higher version overrides.
@@ -164,7 +164,7 @@ fn rules_that_are_not_given_are_those_of_the_epoch() {
     assert_eq!(folder.trips("t.db").len(), 1, "the gap of the epoch");
     assert_eq!(epochs(&folder)[0]["rules"], rules);
     let refused = folder.run(&format!("{words} --max-gap 5m")).ends(78);
-    refused.says(&["max_gap_ms: the store has 600000, requested 300000"]);
+    refused.says(&["max_gap: the store has 10m, requested 5m"]);
     let verify = format!("verify --brokers {} --store sqlite:t.db", topic.brokers);
     folder.run(&verify).ends(0);
 }

@@ -95,7 +95,7 @@ fn a_store_belongs_to_one_log_and_one_set_of_rules() {
     folder
         .run(&format!("{words} --max-gap 10m"))
         .ends(78)
-        .says(&["max_gap_ms: the store has 300000, requested 600000"]);
+        .says(&["max_gap: the store has 5m, requested 10m"]);
     folder.write("more.ndjson", minutes("truck-1", &[4]));
     let refused = folder.run("ingest more.ndjson --store sqlite:t.db");
     refused.ends(78).says(&["was built from a topic, not files"]);

@@ -155,5 +155,5 @@ fn instances_share_the_partitions_and_one_that_leaves_hands_them_over() {
     assert_eq!(number(&again["delivered"]), 3, "nothing is read again");
     // The epoch holds the rules: others are refused as long as the store exists.
     let refused = folder.run(&format!("{words} --max-gap 7m"));
-    refused.ends(78).says(&["max_gap_ms: the store has 300000, requested 420000"]);
+    refused.ends(78).says(&["max_gap: the store has 5m, requested 7m"]);
 }
