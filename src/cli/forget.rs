@@ -103,10 +103,10 @@ pub async fn run(
     if !args.yes {
         confirm::erasure(&request.description(), request.device.as_deref()).await?;
     }
-    print_intent(&request, context);
     let bar = progress(&request);
     let mut on_event = |event: ForgetEvent<'_>| -> anyhow::Result<()> {
         match event {
+            ForgetEvent::Begin => bar.suspend(|| print_intent(&request, context)),
             ForgetEvent::Notice(line) => bar.suspend(|| exit::print_status(line)),
             ForgetEvent::Devices(devices) => bar.set_position(devices as u64),
             ForgetEvent::Records { state, records } => {

@@ -47,6 +47,7 @@ impl<'a> FileForget<'a> {
     /// Another process writes to the file, or writing fails. What was reported before is durable.
     pub async fn erase(&self, on_event: OnForgetEvent<'_>) -> anyhow::Result<usize> {
         let store = EmbeddedStore::open_writer(self.path, &self.rules, self.request.keep_changes)?;
+        on_event(ForgetEvent::Begin)?;
         let mut processor = Processor::new(&store, &self.rules, ProcessorConfig::default()).await?;
         if let Some(device) = &self.request.device {
             self.erase_devices(&mut processor, vec![device.clone()], on_event).await?;

@@ -153,6 +153,8 @@ pub enum ForgetState {
 /// Progress of a forget.
 #[derive(Clone, Copy, Debug)]
 pub enum ForgetEvent<'a> {
+    /// Erasing from a file that this process has locked, or sending, begins.
+    Begin,
     /// A line for the operator.
     Notice(&'a str),
     /// These devices have come to this state, durably.

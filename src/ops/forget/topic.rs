@@ -125,6 +125,7 @@ impl<'a> TopicForget<'a> {
     /// # Errors
     /// [`SendFailed`], or the store cannot be read.
     pub async fn send(&self, on_event: OnForgetEvent<'_>) -> anyhow::Result<Vec<ForgetRecord>> {
+        on_event(ForgetEvent::Begin)?;
         let Some(located) = &self.device else { return self.send_all(on_event).await };
         if !located.has_trip {
             on_event(ForgetEvent::Notice(&format!(

@@ -1,6 +1,6 @@
 //! Stores that are not there, not readable, or built otherwise.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 
@@ -89,4 +89,16 @@ fn a_store_of_another_user() {
     let ran = Ran::new("trips truck-17", command.output().unwrap()).ends(74);
     let says = ["may not be read by this user", "has mode 0000", "run tstar as a user who may"];
     ran.says(&says);
+}
+
+#[test]
+fn a_forget_of_a_store_that_is_written() {
+    let folder = imported();
+    let lock = File::create(folder.path("trips.db-lock")).unwrap();
+    lock.lock().unwrap();
+    let ran = folder.run("forget truck-17 --yes").ends(74).prints_nothing();
+    assert!(!ran.stderr.contains("erasing"), "{ran}");
+    ran.says(&["locked by another writer", "`trips.db`", "wait for it to end"]);
+    lock.unlock().unwrap();
+    folder.run("forget truck-17 --yes").ends(0).says(&["erasing the trips of device `truck-17`"]);
 }
