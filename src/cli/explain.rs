@@ -8,6 +8,7 @@ use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::usage::at_least;
 use super::{open, table};
+use crate::model::time::DAY_MS;
 use crate::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
 use crate::ops::lookup;
 use crate::views::LogPosition;
@@ -128,20 +129,22 @@ fn print(
     Ok(())
 }
 
-/// A duration as text, such as 26h47m9.162s.
+/// A duration as text, such as 1d2h47m9.162s.
 fn span_text(seconds: f64) -> String {
     let sign = if seconds < 0.0 { "-" } else { "" };
     #[expect(clippy::cast_possible_truncation, reason = "it was whole milliseconds")]
     let ms = (seconds.abs() * 1e3).round() as i64;
-    let (hours, minutes, rest) = (ms / 3_600_000, ms / 60_000 % 60, ms % 60_000);
+    let (days, hours) = (ms / DAY_MS, ms / 3_600_000 % 24);
+    let (minutes, rest) = (ms / 60_000 % 60, ms % 60_000);
     let rest = match rest % 1000 {
         0 => format!("{}s", rest / 1000),
         ms => format!("{}.{ms:03}s", rest / 1000),
     };
-    match (hours, minutes) {
-        (0, 0) => format!("{sign}{rest}"),
-        (0, _) => format!("{sign}{minutes}m{rest}"),
-        _ => format!("{sign}{hours}h{minutes}m{rest}"),
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{sign}{rest}"),
+        (0, 0, _) => format!("{sign}{minutes}m{rest}"),
+        (0, ..) => format!("{sign}{hours}h{minutes}m{rest}"),
+        _ => format!("{sign}{days}d{hours}h{minutes}m{rest}"),
     }
 }
 

@@ -102,3 +102,19 @@ fn a_forget_of_a_store_that_is_written() {
     lock.unlock().unwrap();
     folder.run("forget truck-17 --yes").ends(0).says(&["erasing the trips of device `truck-17`"]);
 }
+
+#[test]
+fn a_long_delay_is_in_days() {
+    let folder = imported();
+    let words = "explain truck-17~20240501T080000.000Z log --format table";
+    let table = folder.text(words);
+    let row = table.lines().find(|line| line.contains("new")).unwrap();
+    let late = row.split_whitespace().find(|cell| cell.contains('d') && cell.ends_with('s'));
+    let (days, rest) =
+        late.and_then(|late| late.split_once('d')).unwrap_or_else(|| panic!("{table}"));
+    assert!(days.parse::<u32>().is_ok_and(|days| days > 365), "{table}");
+    assert!(
+        rest.split('h').next().is_some_and(|hours| hours.parse::<u8>().unwrap() < 24),
+        "{table}"
+    );
+}
