@@ -29,10 +29,16 @@ pub struct Ids {
     pub gone: u64,
     /// Trips of the new store.
     pub new_trips: u64,
-    /// Current ids of the old store that are current in the new one.
+    /// Current ids of the old store that are current in the new one. With the next two counts, they
+    /// are the old trips; with the two after those, the new trips.
     pub ids_kept: u64,
     /// Current ids of the old store that a merge retired in the new one.
     pub ids_retired: u64,
+    /// Current ids of the old store that were never minted in the new one: their sample joined a
+    /// trip that was there.
+    pub ids_unminted: u64,
+    /// Current ids of the new store that a merge retired in the old one.
+    pub ids_revived: u64,
     /// Current ids of the new store that are neither current nor retired in the old one.
     pub ids_minted: u64,
     /// All ids of the old store, current and retired.
@@ -171,6 +177,23 @@ async fn compare_device(
     }
 }
 
+/// What an id is among trips.
+enum IdState {
+    Current,
+    Retired,
+    Absent,
+}
+
+fn id_in(t_star_ms: DeviceTime, trips: &[Span]) -> IdState {
+    if trips.iter().any(|trip| trip.t_star_ms == t_star_ms) {
+        IdState::Current
+    } else if trips.iter().any(|trip| trip.absorbed.contains(&t_star_ms)) {
+        IdState::Retired
+    } else {
+        IdState::Absent
+    }
+}
+
 impl Ids {
     /// Counts a group of trips that overlap no trips outside the group.
     fn count(&mut self, olds: &[Span], news: &[Span]) {
@@ -189,20 +212,23 @@ impl Ids {
                 [_] => &mut self.changed,
                 _ => &mut self.split,
             } += 1;
-            let is_kept = news.iter().any(|new| new.t_star_ms == old.t_star_ms);
-            self.ids_kept += u64::from(is_kept);
-            let is_retired = news.iter().any(|new| new.absorbed.contains(&old.t_star_ms));
-            self.ids_retired += u64::from(is_retired);
+            *match id_in(old.t_star_ms, news) {
+                IdState::Current => &mut self.ids_kept,
+                IdState::Retired => &mut self.ids_retired,
+                IdState::Absent => &mut self.ids_unminted,
+            } += 1;
             for id in old.absorbed.iter().chain([&old.t_star_ms]) {
                 self.old_ids += 1;
                 self.old_ids_found += u64::from(news.iter().any(|new| new.covers(*id)));
             }
         }
         for new in news {
-            let has_id = |old: &Span| {
-                old.t_star_ms == new.t_star_ms || old.absorbed.contains(&new.t_star_ms)
-            };
-            self.ids_minted += u64::from(!olds.iter().any(has_id));
+            match id_in(new.t_star_ms, olds) {
+                // Counted above.
+                IdState::Current => {}
+                IdState::Retired => self.ids_revived += 1,
+                IdState::Absent => self.ids_minted += 1,
+            }
         }
     }
 }
@@ -237,10 +263,14 @@ mod tests {
             new_trips: 6,
             ids_kept: 4,
             ids_retired: 1,
+            ids_unminted: 1,
+            ids_revived: 1,
             ids_minted: 1,
             old_ids: 7,
             old_ids_found: 6,
         };
         assert_eq!(ids, expected);
+        assert_eq!(ids.ids_kept + ids.ids_retired + ids.ids_unminted, ids.old_trips);
+        assert_eq!(ids.ids_kept + ids.ids_revived + ids.ids_minted, ids.new_trips);
     }
 }

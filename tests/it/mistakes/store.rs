@@ -104,6 +104,24 @@ fn a_forget_of_a_store_that_is_written() {
 }
 
 #[test]
+fn counts_of_a_rebuild_add_up() {
+    let folder = imported();
+    let ran = folder.run("rebuild log --into sqlite:n.db --max-gap 3m").ends(0).json();
+    let count = |name: &str| ran[name].as_u64().unwrap();
+    assert_eq!((count("old_trips"), count("new_trips")), (1, 3));
+    assert_eq!((count("ids_kept"), count("ids_revived"), count("ids_minted")), (1, 1, 1));
+    let back = "rebuild log --store sqlite:n.db --into sqlite:b.db --max-gap 5m --format table";
+    let table = folder.text(back);
+    let line = |name: &str| {
+        let line = table.lines().find(|line| line.trim_start().starts_with(name));
+        let number = line.and_then(|line| line.split_whitespace().last()?.parse::<u64>().ok());
+        number.unwrap_or_else(|| panic!("no {name} in {table}"))
+    };
+    assert_eq!(line("ids of old trips"), line("kept") + line("retired") + line("not minted again"));
+    assert_eq!(line("ids of old trips"), 3);
+}
+
+#[test]
 fn a_long_delay_is_in_days() {
     let folder = imported();
     let words = "explain truck-17~20240501T080000.000Z log --format table";

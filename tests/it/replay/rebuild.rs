@@ -74,6 +74,8 @@ fn counted(
         "new_trips",
         "ids_kept",
         "ids_retired",
+        "ids_unminted",
+        "ids_revived",
         "ids_minted",
         "old_ids",
         "old_ids_found",
@@ -109,7 +111,11 @@ fn counted(
             add(kind, 1);
             add("ids_kept", usize::from(current.contains(&trip.id)));
             add("ids_retired", usize::from(retired.contains(&trip.id)));
+            let is_known = current.contains(&trip.id) || retired.contains(&trip.id);
+            add("ids_unminted", usize::from(!is_known));
         }
+        let retired: BTreeSet<_> = old.iter().flat_map(|it| &it.absorbed).collect();
+        add("ids_revived", new.iter().filter(|it| retired.contains(&it.id)).count());
         let ids = all(old);
         add("ids_minted", new.iter().filter(|it| !ids.contains(&it.id)).count());
         add("old_ids", ids.len());
