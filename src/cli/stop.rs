@@ -1,6 +1,6 @@
 //! SIGINT and SIGTERM: the first requests a stop, the second stops at once. SIGXFSZ stops nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use signal_hook::consts::signal::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -12,30 +12,56 @@ use crate::ops::{Cancel, PartialResult};
 /// Base of the exit codes of signals: the number of the signal is added to it.
 const SIGNALLED: i32 = 128;
 
-/// Starts a thread that listens for signals: the program may be busy when one arrives. `partial`
-/// is the state of the command's work after a stop.
+/// The work that a signal stops: the newest.
+static STOPPABLE: Mutex<Option<Stoppable>> = Mutex::new(None);
+
+/// Work that a signal asks to stop.
+struct Stoppable {
+    signal: watch::Sender<Option<i32>>,
+    partial: PartialResult,
+}
+
+impl Stoppable {
+    /// Requests the stop, and returns what to print; `None` if it was requested before.
+    fn stop(&self, signal: i32) -> Option<&'static str> {
+        if self.signal.send_replace(Some(signal)).is_some() {
+            return None;
+        }
+        Some(match self.partial {
+            PartialResult::Nothing | PartialResult::Repaired | PartialResult::Sent => {
+                "stopping; a second signal stops at once"
+            }
+            _ => "stopping: storing what was read; a second signal aborts",
+        })
+    }
+}
+
+/// Lets signals stop the work that begins now. A thread listens for them: the program may be busy
+/// when one arrives. `partial` is the state of the work after a stop.
 ///
 /// # Errors
 /// The system cannot install the handler or start the thread.
 pub fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
     let (sender, signal) = watch::channel(None);
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let listen = move || {
-        for signal in signals.forever() {
-            if sender.send_replace(Some(signal)).is_some() {
-                std::process::exit(SIGNALLED + signal);
-            }
-            // Printed at once: storing may take a while.
-            exit::print_status(match partial {
-                PartialResult::Nothing | PartialResult::Repaired | PartialResult::Sent => {
-                    "stopping; a second signal stops at once"
-                }
-                _ => "stopping: storing what was read; a second signal aborts",
-            });
-        }
-    };
-    std::thread::Builder::new().name("tstar-signals".into()).spawn(listen)?;
+    let newest = Some(Stoppable { signal: sender, partial });
+    let mut stoppable = STOPPABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    // One thread listens for all work of the process, such as the import of the demo and its page.
+    if stoppable.is_none() {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let listen = move || signals.forever().for_each(stop);
+        std::thread::Builder::new().name("tstar-signals".into()).spawn(listen)?;
+    }
+    *stoppable = newest;
     Ok(Cancel::new(signal))
+}
+
+fn stop(signal: i32) {
+    let stoppable = STOPPABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    match stoppable.as_ref().and_then(|work| work.stop(signal)) {
+        // Printed at once: storing may take a while.
+        Some(line) => exit::print_status(line),
+        None => std::process::exit(SIGNALLED + signal),
+    }
 }
 
 /// Makes a write beyond the system's limit on file sizes fail with an error, as one on a full disk
@@ -45,4 +71,23 @@ pub fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
 /// The system cannot install the handler.
 pub fn ignore_size_limit() -> std::io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_signal_ends_the_process() {
+        let begin = |partial| {
+            let (sender, signal) = watch::channel(None);
+            (Stoppable { signal: sender, partial }, Cancel::new(signal))
+        };
+        let (import, cancel) = begin(PartialResult::Read);
+        assert!(import.stop(SIGINT).is_some_and(|line| line.contains("storing what was read")));
+        assert_eq!((cancel.signal(), import.stop(SIGINT)), (Some(SIGINT), None));
+        let (page, cancel) = begin(PartialResult::Nothing);
+        assert_eq!(page.stop(SIGTERM), Some("stopping; a second signal stops at once"));
+        assert_eq!(cancel.signal(), Some(SIGTERM));
+    }
 }
