@@ -53,15 +53,21 @@ impl SettingsFile {
         let mut faults: Vec<SettingsFault> = Vec::new();
         for error in &errors {
             let at = error.span().map_or(0, |span| span.start);
-            faults.push(self.fault(at, format!("not TOML: {}", error.message())));
+            // The parser reports one slip several times.
+            if faults.iter().any(|fault| fault.origin == self.origin(at)) {
+                continue;
+            }
+            let message = unquoted(self.line_at(at));
+            let message = message.unwrap_or_else(|| format!("not TOML: {}", error.message()));
+            faults.push(self.fault(at, message));
         }
         let mut values = Vec::new();
         for (key, value) in table.get_ref() {
             let at = key.span().start;
             match self.value(key, value) {
+                // A value that the parser made up to recover from a syntax error.
+                _ if errors.iter().any(|error| self.is_on_line_of(error, at)) => (),
                 Ok((setting, text)) => values.push((setting, text, self.line(at))),
-                // Not reported: a value that the parser made up to recover from a syntax error.
-                Err(_) if errors.iter().any(|error| self.is_on_line_of(error, at)) => (),
                 Err(message) => faults.push(self.fault(at, message)),
             }
         }
@@ -117,8 +123,16 @@ impl SettingsFile {
     }
 
     fn fault(&self, at: usize, message: String) -> SettingsFault {
-        let origin = Origin::File { name: self.name.clone(), line: self.line(at) };
-        SettingsFault { origin, message }
+        SettingsFault { origin: self.origin(at), message }
+    }
+
+    fn origin(&self, at: usize) -> Origin {
+        Origin::File { name: self.name.clone(), line: self.line(at) }
+    }
+
+    /// The text of the line of a byte offset.
+    fn line_at(&self, at: usize) -> &str {
+        self.text.lines().nth(self.line(at) - 1).unwrap_or_default()
     }
 
     /// The line of a byte offset, from 1.
@@ -130,6 +144,26 @@ impl SettingsFile {
     fn is_on_line_of(&self, error: &toml::de::Error, at: usize) -> bool {
         error.span().is_some_and(|span| self.line(span.start) == self.line(at))
     }
+}
+
+/// What to write in place of a line with text that is not in quotes, or without a `=`.
+fn unquoted(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let (key, rest) = line.split_at(line.find(|letter| !is_name(letter))?);
+    let (setting, rest) = (Setting::by_key(key)?, rest.trim_start());
+    let value = rest.strip_prefix(['=', ':']).unwrap_or(rest);
+    let value = value.split_once(" #").map_or(value, |(value, _)| value).trim();
+    let is_text = match setting.kind {
+        Kind::Text | Kind::Duration | Kind::Size | Kind::Time => true,
+        Kind::Number => value == "none",
+        // Lines may contain secrets.
+        Kind::Count | Kind::Flag | Kind::Lines => false,
+    };
+    if !is_text || value.is_empty() || value.starts_with(['"', '\'', '[', '{']) {
+        return None;
+    }
+    Some(format!("{key}: `{value}` is not in quotes; write {}", setting.line(value)))
 }
 
 /// The owner of a file and its text.

@@ -5,6 +5,7 @@
 
 mod line;
 mod lists;
+mod settings;
 mod store;
 
 use crate::cli::{Folder, Ran, minutes};
