@@ -201,12 +201,30 @@ pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
             ));
         };
         let (name, source) = (name.trim(), source.trim());
+        check_comma(name, source)?;
         FieldMap::default().add(name, source)?;
         if map.insert(name.to_owned(), source.to_owned()).is_some() {
             return fail(format!("{} is mapped twice; keep one", short(name)));
         }
     }
     Ok(map)
+}
+
+/// Refuses a second field in a source, such as `lat=y` in `vehicle lat=y`. Values in conditions may
+/// look like that.
+fn check_comma(name: &str, source: &str) -> Result<(), MapError> {
+    let mut words = source.split_whitespace().skip(1);
+    let is_field = |word: &&str| {
+        word.split_once('=').is_some_and(|(name, _)| Field::from_name(name).is_some())
+    };
+    match words.find(is_field).filter(|_| name != WHEN) {
+        Some(second) => fail(format!(
+            "{} has no comma before {}; write {name}=NAME,{second}",
+            short(&format!("{name}={source}")),
+            short(second)
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Sources separated by `|`.

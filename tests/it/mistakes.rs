@@ -3,6 +3,7 @@
 //! The rows were collected from people who used tstar for the first time. `--nocapture` prints what
 //! each of them reads.
 
+mod data;
 mod line;
 mod lists;
 mod settings;
