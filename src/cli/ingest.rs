@@ -11,6 +11,7 @@ use super::report::{Summary, SummaryFormat};
 use super::{exit, open, stop};
 use crate::ops::ingest::{FirstLetter, IngestOutcome, IngestRequest, Problem, ingest};
 use crate::settings::{Origins, Settings};
+use crate::source::SourceError;
 use crate::store::{StoreUrl, StoreUrlError};
 
 const EXAMPLES: &str = "\
@@ -110,6 +111,13 @@ fn print_hints(outcome: &IngestOutcome, settings: &Settings) {
         if let (Some(preset), None) = (preset, settings.preset) {
             exit::print_status(&format!("hint: --preset {preset} reads this record"));
         }
+    }
+    let stopped = outcome.stopped.as_ref().and_then(|error| error.downcast_ref());
+    if let Some(SourceError::Header { origin, problem }) = stopped
+        && problem.starts_with("read as CSV")
+    {
+        let line = format!("hint: `tstar inspect {origin}` looks for the fields in its columns");
+        exit::print_status(&line);
     }
     if outcome.lacks_fields_of_store() {
         exit::print_status(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ingest_problems::problems;
 pub use super::ingest_problems::{FirstLetter, Problem};
-use super::ingest_warnings::{ImportWatch, file_cut};
+use super::ingest_warnings::{ImportWatch, file_cut, no_records};
 pub use super::ingest_warnings::{Warning, conflicting};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::model::reason::DeadReason;
@@ -225,6 +225,9 @@ pub async fn ingest(
     let problems = problems(&store, processor.counts(), last_letter)?;
     let mut warnings = watch.warnings(&rules, processor.counts(), processor.limited_trips());
     warnings.extend(source.source.cut_files().iter().map(file_cut));
+    if stopped.is_none() && processor.counts().delivered == 0 {
+        warnings.push(no_records(&names));
+    }
     Ok(IngestOutcome {
         problems,
         warnings,

@@ -6,6 +6,7 @@ use crate::model::limits::{ClockGuard, MovementFilter};
 use crate::model::rules::Rules;
 use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, unit_of_factor};
 use crate::model::time::format_duration;
+use crate::model::visible::visible;
 use crate::pipeline::processor::LimitedTrips;
 use crate::source::Batch;
 use crate::source::file::CutFile;
@@ -18,7 +19,7 @@ const MAX_SAMPLES: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_duration_reached`,
-    /// `max_samples_reached`, `speed_unit` or `jumps`.
+    /// `max_samples_reached`, `speed_unit`, `jumps` or `no_records`.
     pub warning: &'static str,
     /// Number of records, samples, bytes, intervals, trips or legs that show it.
     pub count: u64,
@@ -105,6 +106,17 @@ pub(super) fn file_cut(CutFile { name, before, read }: &CutFile) -> Warning {
          rotate by renaming"
     );
     Warning { warning: "file_cut", count, message }
+}
+
+/// Files without a record: the wrong file, or one that was not written yet.
+pub(super) fn no_records(files: &[String]) -> Warning {
+    let shown: Vec<_> = files.iter().map(|file| format!("`{}`", visible(file))).collect();
+    let message = format!(
+        "no new record in {}: it is empty, or an earlier import has read all of it; check that it \
+         is the right file",
+        shown.join(", ")
+    );
+    Warning { warning: "no_records", count: 0, message }
 }
 
 /// A heartbeat of standing devices that is about as long as `max_gap` breaks trips at random.

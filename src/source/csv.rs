@@ -169,8 +169,17 @@ impl Columns {
             ));
         }
         let Ok(header) = std::str::from_utf8(header) else {
-            return Err("its first line is not UTF-8, so it is neither NDJSON nor CSV".into());
+            return Err(
+                "its first line is not UTF-8, so it is neither NDJSON nor CSV; of text in \
+                        another encoding, make a copy, such as by iconv -f cp1252 -t utf-8"
+                    .into(),
+            );
         };
+        if header.contains('\0') {
+            return Err("its first line has NUL bytes, so it is not text; name a file of NDJSON, \
+                        CSV, GPX or NMEA"
+                .into());
+        }
         let delimiter = delimiter(header);
         let mut cells = Vec::new();
         split(header, delimiter, &mut cells).map_err(|problem| {
@@ -212,11 +221,18 @@ impl Columns {
         };
         match Field::REQUIRED.into_iter().find(|field| !has(*field)) {
             None => Ok(()),
-            Some(field) => Err(format!(
-                "read as CSV, {}; its columns are {}; if it is not CSV, pass --input-format ndjson",
-                decoder.absent(field),
-                short(header)
-            )),
+            Some(field) => {
+                let title = match self.count {
+                    1 => "; if that is a title, remove the lines above the header (tail -n +2)",
+                    _ => "",
+                };
+                Err(format!(
+                    "read as CSV, {}; its columns are {}{title}; if it is not CSV, pass \
+                     --input-format ndjson",
+                    decoder.absent(field),
+                    short(header)
+                ))
+            }
         }
     }
 

@@ -396,7 +396,14 @@ impl Decoder {
         });
         let missing = missing.collect::<Vec<_>>().join(", ");
         let (shown, cut) = (head_of(&missing, MAX_MISSING), missing.len() > MAX_MISSING);
-        format!("{name} is absent: there is {shown}{}", if cut { "..." } else { "" })
+        // A name of the device itself, as for a track of one phone.
+        let hint = match sources.list[..] {
+            [Source::Record(ref path)] if field == Field::DeviceId && path.len() == 1 => {
+                format!("; for one id in all records, write --map {name}=={}", sources.text)
+            }
+            _ => String::new(),
+        };
+        format!("{name} is absent: there is {shown}{}{hint}", if cut { "..." } else { "" })
     }
 }
 

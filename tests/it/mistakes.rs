@@ -4,6 +4,7 @@
 //! each of them reads.
 
 mod data;
+mod files;
 mod line;
 mod lists;
 mod settings;

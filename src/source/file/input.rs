@@ -34,7 +34,8 @@ impl Input {
         }
         let (path_of, cut) = (Some(path.to_owned()), Arc::default());
         let input = Self { path: path_of, converts_utf16, content: None, cut };
-        let meta = std::fs::metadata(path).map_err(|error| input.read_error(error))?;
+        let meta =
+            std::fs::metadata(path).map_err(|error| input.read_error(of_url(path, error)))?;
         if meta.is_dir() {
             return Err(input.form_error("it is a directory; name the files in it".into()));
         }
@@ -195,4 +196,16 @@ impl Opened {
 /// Whether the bytes begin a zstd frame, or a skippable frame, which some tools write first.
 fn is_zstd(magic: &[u8]) -> bool {
     matches!(magic, [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18])
+}
+/// Replaces the error of a URL that is taken for a path.
+fn of_url(path: &Path, error: io::Error) -> io::Error {
+    let path = path.to_string_lossy();
+    if !path.contains("://") {
+        return error;
+    }
+    let problem = format!(
+        "URLs are not read, only files and stdin: fetch it first, such as by curl -fsSL '{path}' | \
+         tstar ingest -"
+    );
+    io::Error::new(error.kind(), problem)
 }
