@@ -19,7 +19,7 @@ const MAX_SAMPLES: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_duration_reached`,
-    /// `max_samples_reached`, `speed_unit`, `jumps` or `no_records`.
+    /// `max_samples_reached`, `speed_unit`, `jumps`, `swapped` or `no_records`.
     pub warning: &'static str,
     /// Number of records, samples, bytes, intervals, trips or legs that show it.
     pub count: u64,
@@ -32,12 +32,15 @@ pub(super) struct ImportWatch {
     stats: SampleStats,
     guard: ClockGuard,
     movement: MovementFilter,
+    /// The first sample that would be valid with latitude and longitude exchanged, and the number
+    /// of them.
+    swapped: Option<(String, u64)>,
 }
 
 impl ImportWatch {
     pub(super) fn new(rules: &Rules) -> Self {
         let (guard, movement) = (rules.guard(), rules.movement());
-        Self { stats: SampleStats::default(), guard, movement }
+        Self { stats: SampleStats::default(), guard, movement, swapped: None }
     }
 
     /// Observes the samples of a batch that trips may contain.
@@ -46,7 +49,16 @@ impl ImportWatch {
             return;
         }
         for entry in &batch.entries {
-            let Ok(decoded) = &entry.content else { continue };
+            let decoded = match &entry.content {
+                Ok(decoded) => decoded,
+                Err(none) => {
+                    if let Some(error) = none.error().filter(|error| error.looks_swapped) {
+                        let first = || (error.message.clone(), 0);
+                        self.swapped.get_or_insert_with(first).1 += 1;
+                    }
+                    continue;
+                }
+            };
             let sample = &decoded.sample;
             if self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
                 && self.movement.judge(sample, decoded.ignition).is_ok()
@@ -72,6 +84,7 @@ impl ImportWatch {
             by_samples,
             speed_unit(&self.stats, rules),
             jumps(&self.stats, rules),
+            swapped(self.swapped.as_ref(), self.stats.samples),
         ];
         warnings.into_iter().flatten().collect()
     }
@@ -106,6 +119,19 @@ pub(super) fn file_cut(CutFile { name, before, read }: &CutFile) -> Warning {
          rotate by renaming"
     );
     Warning { warning: "file_cut", count, message }
+}
+
+/// Latitudes beyond 90 among valid ones: where few longitudes exceed 90, most samples decode. A few
+/// are bad fixes.
+fn swapped(found: Option<&(String, u64)>, valid: u64) -> Option<Warning> {
+    let (first, count) = found.filter(|(_, count)| count * 100 >= valid)?;
+    let first = first.split(';').next().unwrap_or_default();
+    let message = format!(
+        "{count} samples would be valid only with lat and lon exchanged (the first: {first}), so \
+         the other {valid} may be exchanged as well: if so, import into a new store with the names \
+         exchanged in --map"
+    );
+    (valid > 0).then_some(Warning { warning: "swapped", count: *count, message })
 }
 
 /// Files without a record: the wrong file, or one that was not written yet.

@@ -120,10 +120,11 @@ impl LocalTimes {
             (Some(time), _, _) => Ok(time.timestamp_millis()),
             (None, Some(first), Some(second)) => Err(format!(
                 "time {} occurs twice in {zone}, as the clocks were put back: it may be {} or {}; \
-                 send times with an offset",
+                 write it with an offset, such as {}",
                 short(text),
                 with_offset(&first),
-                with_offset(&second)
+                with_offset(&second),
+                second.format("%Y-%m-%dT%H:%M:%S%:z")
             )),
             _ => Err(skipped(zone, local, text)),
         }
@@ -164,11 +165,12 @@ fn skipped(zone: Tz, local: NaiveDateTime, text: &str) -> String {
     };
     format!(
         "time {} does not exist in {zone}, as the clocks went from {from} to {}: it may be {} or \
-         {}; send times with an offset",
+         {}; write it with an offset, such as {}",
         short(text),
         upto.naive_local(),
         reading(before),
-        reading(after)
+        reading(after),
+        local.format(&format!("%Y-%m-%dT%H:%M:%S{after}"))
     )
 }
 

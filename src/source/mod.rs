@@ -254,6 +254,8 @@ pub struct SampleError {
     pub cut: Option<Cut>,
     /// Whether the device time would be valid if it were in seconds.
     pub looks_like_seconds: bool,
+    /// Whether latitude and longitude would be valid if they were exchanged.
+    pub looks_swapped: bool,
     /// Of a control record: name of a control key that this process does not have.
     pub unknown_key: Option<String>,
     /// Set if the record can be read once its schema is known. It is then no dead letter yet.
@@ -286,9 +288,9 @@ impl SampleError {
             message.truncate(head_of(&message, MAX_MESSAGE).len());
             message.push_str("...");
         }
-        let looks_like_seconds = false;
+        let (looks_like_seconds, looks_swapped) = (false, false);
         let (cut, unknown_key, needs_schema) = (None, None, None);
-        Self { reason, message, cut, looks_like_seconds, unknown_key, needs_schema }
+        Self { reason, message, cut, looks_like_seconds, looks_swapped, unknown_key, needs_schema }
     }
 }
 

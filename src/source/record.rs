@@ -406,10 +406,30 @@ impl<'a> Fields<'a> {
         }
         let in_si = if *field == "speed" { format!(" ({value} m/s)") } else { String::new() };
         let is_longitude = *field == "lat" && value.abs() <= 180.0;
-        let hint = if is_longitude { "; lat and lon may be swapped" } else { "" };
+        let is_swapped =
+            is_longitude && matches!(self.number(Field::Lon), Ok(Some(lon)) if lon.abs() <= 90.0);
+        let hint = match *field {
+            _ if is_swapped => "; lat and lon may be swapped: exchange them in --map".to_owned(),
+            "lat" | "lon" => in_parts(*value, *most).unwrap_or_default(),
+            _ => String::new(),
+        };
         let message = format!("{field} is {shown}{in_si}, outside of {least} to {most}{hint}");
-        Box::new(SampleError::new(DeadReason::OutOfRange, message))
+        let error = SampleError::new(DeadReason::OutOfRange, message);
+        Box::new(SampleError { looks_swapped: is_swapped, ..error })
     }
+}
+
+/// A hint at coordinates in parts of a degree, as some devices send them.
+fn in_parts(value: f64, most: f64) -> Option<String> {
+    let is_whole = value.fract().abs() < f64::EPSILON && value.abs() > 100_000.0;
+    let parts = [1e5, 1e6, 1e7].into_iter().find(|parts| (value / parts).abs() <= most)?;
+    is_whole.then(|| {
+        format!(
+            "; in parts of 1/{parts} degree it would be {}: divide lat and lon by {parts} before \
+             the import",
+            value / parts
+        )
+    })
 }
 
 /// The state that a word is.

@@ -200,7 +200,8 @@ fn local_times_are_those_of_the_zone() {
             DeadReason::BadTime,
             "time `2026-03-29 02:30:00` does not exist in Europe/Berlin, as the clocks went from \
              2026-03-29 02:00:00 to 2026-03-29 03:00:00: it may be 2026-03-29T01:30:00.000Z \
-             (by +01:00) or 2026-03-29T00:30:00.000Z (by +02:00); send times with an offset"
+             (by +01:00) or 2026-03-29T00:30:00.000Z (by +02:00); write it with an offset, such \
+             as 2026-03-29T02:30:00+02:00"
                 .into()
         )
     );
@@ -211,7 +212,7 @@ fn local_times_are_those_of_the_zone() {
             DeadReason::BadTime,
             "time `2026-10-25T02:30:00` occurs twice in Europe/Berlin, as the clocks were put \
              back: it may be 2026-10-25T00:30:00.000Z (by +02:00) or 2026-10-25T01:30:00.000Z \
-             (by +01:00); send times with an offset"
+             (by +01:00); write it with an offset, such as 2026-10-25T02:30:00+01:00"
                 .into()
         )
     );

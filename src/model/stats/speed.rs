@@ -3,8 +3,11 @@
 use super::LogHistogram;
 use crate::model::rules::SpeedUnit;
 
-/// Minimum number of legs that the unit of speeds is derived from.
+/// Number of legs that the unit of speeds is derived from though some of them disagree.
 pub const MIN_SPEED_LEGS: u64 = 20;
+
+/// Number of legs that are enough if all of them agree.
+const MIN_AGREEING_LEGS: u64 = 4;
 
 /// Ratio between factors that agree with each other.
 const AGREEMENT: f64 = 1.15;
@@ -25,9 +28,13 @@ impl SpeedFactor {
     #[must_use]
     pub fn new(factors: &LogHistogram) -> Option<Self> {
         let legs = factors.count();
-        let factor = factors.median().filter(|_| legs >= MIN_SPEED_LEGS)?;
+        let factor = factors.median()?;
         let agreeing = factors.count_between(factor / AGREEMENT, factor * AGREEMENT);
-        (agreeing * 2 >= legs).then_some(Self { factor, legs, agreeing })
+        let is_enough = match legs {
+            MIN_SPEED_LEGS.. => agreeing * 2 >= legs,
+            _ => legs >= MIN_AGREEING_LEGS && agreeing == legs,
+        };
+        is_enough.then_some(Self { factor, legs, agreeing })
     }
 }
 

@@ -5,7 +5,7 @@ use super::choose::{Choice, FieldSource, map_text};
 use super::outcome::{Proposal, speed};
 use super::records::Records;
 use crate::model::reading::ReadingKind;
-use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS};
+use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS, SpeedFactor};
 
 /// Minimum number of samples by which the number of devices is judged.
 const MIN_SAMPLES: u64 = 20;
@@ -95,7 +95,8 @@ pub(super) fn notes(records: &Records, choice: &Choice) -> Vec<String> {
         ));
     }
     let legs = stats.speed_factors.count();
-    if tally.readings[ReadingKind::Speed as usize] > 0 && legs < MIN_SPEED_LEGS {
+    let is_checked = legs >= MIN_SPEED_LEGS || SpeedFactor::new(&stats.speed_factors).is_some();
+    if tally.readings[ReadingKind::Speed as usize] > 0 && !is_checked {
         let unit = choice.rules.speed_unit.name();
         notes.push(format!(
             "the unit of speeds, {unit}, was not checked: {legs} legs can be compared with the \

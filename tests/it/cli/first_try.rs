@@ -147,7 +147,12 @@ fn a_wrong_unit_of_speed_is_named() {
     }
     let found = [("speed_unit".to_owned(), 29)];
     assert_eq!(warnings(&track(30, 10, 150.0, 15.0), "--speed-unit kmh"), found);
-    assert_eq!(warnings(&track(10, 10, 150.0, 54.0), ""), [], "too few legs");
+    assert_eq!(
+        warnings(&track(5, 10, 150.0, 54.0), ""),
+        [("speed_unit".to_owned(), 4)],
+        "all agree"
+    );
+    assert_eq!(warnings(&track(4, 10, 150.0, 54.0), ""), [], "too few legs");
 }
 
 #[test]
