@@ -179,13 +179,13 @@ impl SqliteStore {
     pub fn remove(path: &Path) -> Result<(), StoreError> {
         let location = path.display().to_string();
         let _lock = WriterLock::acquire(path, &location)?;
-        match Self::open_reader(path) {
-            Err(
-                error @ (StoreError::NotAStore { .. }
-                | StoreError::Unreadable { .. }
-                | StoreError::Failed { .. }),
-            ) => return Err(error),
-            _ => (),
+        if let Err(
+            error @ (StoreError::NotAStore { .. }
+            | StoreError::Unreadable { .. }
+            | StoreError::Failed { .. }),
+        ) = Self::open_reader(path)
+        {
+            return Err(error);
         }
         for suffix in ["", "-wal", "-shm"] {
             match std::fs::remove_file(with_suffix(path, suffix)) {
