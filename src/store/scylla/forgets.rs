@@ -7,7 +7,7 @@ use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlTimestamp;
 
 use super::cql::Cql;
-use super::row::bucket;
+use super::row::{Raw, bucket};
 use super::{ScyllaStore, Shared};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime, Version};
@@ -97,9 +97,8 @@ impl<C: Cql> Shared<C> {
 
     /// Whether a day has a trip of a device; rows without a version do not count.
     async fn holds_trip(&self, device_id: &str, day: Day) -> Result<bool, StoreError> {
-        let (doing, select) = ("reading trips of a day", &self.statements.versions_of_day);
-        let rows: Vec<(Option<i64>,)> = self.rows(doing, select, (device_id, bucket(day))).await?;
-        Ok(rows.iter().any(|(version,)| version.is_some()))
+        let raw = self.raw_rows_of_day(device_id, day, DeviceTime::MIN).await?;
+        Ok(raw.iter().any(Raw::has_version))
     }
 
     async fn unlist(&self, device_id: &str, day: Day, version: Version) -> Result<(), StoreError> {

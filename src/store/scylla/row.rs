@@ -221,9 +221,14 @@ pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Inse
 }
 
 impl Raw {
+    /// Whether it is ours: another program writes rows without a version.
+    pub(super) fn has_version(&self) -> bool {
+        self.version.is_some()
+    }
+
     /// The row; `None` without a version, which means that another program wrote it.
     pub(super) fn into_row(self) -> Result<Option<TripRow>, RowError> {
-        if self.version.is_none() {
+        if !self.has_version() {
             return Ok(None);
         }
         let error = RowError {

@@ -58,9 +58,6 @@ const BEFORE: &str = concat!(
 /// Every row of the table, in token order.
 const EVERY: &str = concat!("SELECT ", columns!(), " FROM trips");
 
-const VERSIONS_OF_DAY: &str = "SELECT version FROM trips WHERE device_id = ? AND bucket = ?
-     ORDER BY end_time ASC, start_time ASC";
-
 /// Read from one replica, as it names some columns only.
 const ENDS_OF_DAY: &str =
     "SELECT end_time, start_time, t_star, version, end_lat, end_lon FROM trips
@@ -135,7 +132,6 @@ pub(super) struct Statements<C: Cql> {
     pub(super) of_day: C::Statement,
     pub(super) all_rows: C::Statement,
     pub(super) remove: C::Statement,
-    pub(super) versions_of_day: C::Statement,
     pub(super) ends_of_day: C::Statement,
     pub(super) days: C::Statement,
     pub(super) days_desc: C::Statement,
@@ -204,7 +200,6 @@ impl<C: Cql> Statements<C> {
             of_day: paged(OF_DAY, DAY_PAGE).await?,
             all_rows: paged(EVERY, DAY_PAGE).await?,
             remove: list(remove).await?,
-            versions_of_day: list(VERSIONS_OF_DAY).await?,
             ends_of_day: cql.prepare(ENDS_OF_DAY, Mode::OneReplica(consistency)).await?,
             days: list(days).await?,
             days_desc: list(days_desc).await?,

@@ -122,10 +122,19 @@ impl<C: Cql> Shared<C> {
         day: Day,
         from_ms: DeviceTime,
     ) -> Result<Vec<TripRow>, StoreError> {
-        let (doing, select) = ("reading trips of a day", &self.statements.of_day);
-        let raw: Vec<Raw> =
-            self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms.ms()))).await?;
+        let raw = self.raw_rows_of_day(device_id, day, from_ms).await?;
         Ok(raw.into_iter().filter_map(|raw| self.valid_row(raw)).collect())
+    }
+
+    /// The same as they are stored.
+    pub(super) async fn raw_rows_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        from_ms: DeviceTime,
+    ) -> Result<Vec<Raw>, StoreError> {
+        let (doing, select) = ("reading trips of a day", &self.statements.of_day);
+        self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms.ms()))).await
     }
 
     /// All days of a device in `from..=upto`, ascending.

@@ -40,7 +40,7 @@ const WRITES: [(&str, &str); 11] = [
     ("DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS", "di"),
 ];
 
-const READS: [(&str, &str); 13] = [
+const READS: [(&str, &str); 12] = [
     (
         "SELECT device_id, bucket, end_time, start_time, driver, version, jumps FROM trips
          WHERE device_id = ? AND bucket = ? AND end_time >= ?
@@ -52,11 +52,6 @@ const READS: [(&str, &str); 13] = [
          WHERE device_id = ? AND bucket = ? AND end_time < ?
          ORDER BY end_time DESC, start_time DESC",
         "dtt",
-    ),
-    (
-        "SELECT version FROM trips WHERE device_id = ? AND bucket = ?
-         ORDER BY end_time ASC, start_time ASC",
-        "dt",
     ),
     ("SELECT end_time, start_time, driver FROM trips WHERE device_id = ? AND bucket = ?", "dt"),
     (

@@ -152,7 +152,7 @@ fn pages_follow_each_other_while_rows_come_and_go() {
             "SELECT end_time FROM trips WHERE device_id = ? AND bucket = 0
              ORDER BY end_time {order}"
         );
-        let select = block_on(connection.prepare(&text, Mode::Paged(2))).unwrap();
+        let select = connection.prepare_any(&text, Mode::Paged(2)).unwrap();
         let (mut found, mut from) = (Vec::new(), Some(scylla::response::PagingState::start()));
         while let Some(at) = from {
             let page: (Vec<(CqlTimestamp,)>, _) =
