@@ -22,6 +22,7 @@ use crate::model::visible::visible;
 use crate::ops::export::{ExportSpan, Selection, export};
 use crate::ops::{BadData, Cancel, InvalidRequest, PartialResult, trips};
 use crate::store::TripRow;
+use crate::store::files;
 use crate::store::new_file::NewFile;
 use crate::store::skip::Missing;
 use crate::views::{Extras, Form, FormSpec, TagValues, TripWriter, enumerated, tag_values};
@@ -220,14 +221,19 @@ fn form_of(out: &Path, named: Option<Form>) -> Result<Form, InvalidRequest> {
 }
 
 /// The file to write: of a symbolic link, the file that it leads to. Only a regular file is
-/// replaced.
+/// replaced, and no database: most likely it is a store.
 fn target(path: &Path) -> anyhow::Result<PathBuf> {
     let Ok(meta) = path.metadata() else { return Ok(path.to_owned()) };
-    if !meta.is_file() {
-        let problem = "is not a regular file; leave out --out and redirect the output";
-        return Err(InvalidRequest(format!("`{}` {problem}", path.display())).into());
-    }
-    Ok(path.canonicalize()?)
+    let problem = if !meta.is_file() {
+        "is not a regular file; leave out --out and redirect the output"
+    } else if files::is_foreign_link(path) {
+        "is a symbolic link of another user; name the file that it leads to"
+    } else if files::is_database(path)? {
+        "is a database, such as a store; name another file, or remove this one"
+    } else {
+        return Ok(path.canonicalize()?);
+    };
+    Err(InvalidRequest(format!("`{}` {problem}", path.display())).into())
 }
 
 /// The progress of an export, on a terminal's stderr.

@@ -85,7 +85,7 @@ pub async fn back_up(
         format!("store `{}` is damaged: {}; {}", path.display(), fault.found, fault.repair)
     })
     .await?;
-    new.persist(file).with_context(failed)?;
+    SqliteStore::put_copy(new, file)?;
     Ok(BackupReport { file: file.display().to_string(), ..report })
 }
 

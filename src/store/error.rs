@@ -38,7 +38,7 @@ pub enum StoreError {
     },
     /// Another process has the store, and no two of them may at the same time.
     #[error(
-        "store `{location}` is locked by another writer, or by a reader that may not write to its folder (lock file `{lock}`); wait for it to end, or use another --store"
+        "store `{location}` is locked by another writer, or by a reader that may not write to its folder (lock file `{lock}`); wait for it to end, or stop it, and run this command again"
     )]
     Locked {
         /// Path of the file.
@@ -54,10 +54,8 @@ pub enum StoreError {
         /// Path of the file.
         location: String,
     },
-    /// A file is where a restored store would be, or would be taken for a part of it.
-    #[error(
-        "`{location}` is in the way of the restored store; move it away, or use another --store"
-    )]
+    /// A file is where a copy of a store would be, or would be taken for a part of it.
+    #[error("`{location}` is in the way of the copy; move it away, or write to another file")]
     InTheWay {
         /// Path of the file.
         location: String,
@@ -96,7 +94,7 @@ pub enum StoreError {
     },
     /// The store was built under other rules.
     #[error(
-        "store `{location}` was built with other rules: {differences}; keep the rules of the store, or build another one from the same log with `tstar rebuild --into`"
+        "store `{location}` was built with other rules: {differences}; keep the rules of the store, or build another one from the same log: `tstar rebuild --into` with these rules as flags"
     )]
     RulesMismatch {
         /// Path of the file.

@@ -3,13 +3,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::new_file::NewFile;
+
+/// What a database of SQLite begins with.
+const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// Mode of new files: only their owner reads and writes.
 const MODE: u32 = 0o600;
@@ -62,6 +65,24 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
     let mut new = NewFile::create(path)?;
     write(new.file_mut())?;
     new.persist(path)
+}
+
+/// Whether a path is a symbolic link that another user made, root excepted: to follow it would let
+/// that user choose the file.
+#[must_use]
+pub fn is_foreign_link(path: &Path) -> bool {
+    let own = [0, rustix::process::geteuid().as_raw()];
+    path.symlink_metadata().is_ok_and(|meta| meta.is_symlink() && !own.contains(&meta.uid()))
+}
+
+/// Whether a file is a database of SQLite.
+///
+/// # Errors
+/// It cannot be read.
+pub fn is_database(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(DATABASE.len() as u64).read_to_end(&mut head)?;
+    Ok(head == DATABASE)
 }
 
 /// Opens a regular file, and not by a symbolic link.

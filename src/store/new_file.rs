@@ -1,8 +1,8 @@
 //! Files that take their name once they are complete.
 
-use std::fs::{self, DirEntry, File, TryLockError};
+use std::fs::{self, DirEntry, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -20,6 +20,12 @@ const RANDOM: usize = 6;
 /// What SQLite appends to the name of a database for the files that it writes next to it.
 const JOURNALS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
+/// The suffix of the lock file of a store.
+pub(super) const LOCK: &str = "-lock";
+
+/// The bits of a mode that a new file takes over: none that runs it, as another user even.
+const MODE_KEPT: u32 = 0o666;
+
 /// A file that takes its name once it is complete. Dropped before, it leaves nothing behind. Until
 /// then it is locked, which distinguishes it from what a killed process has left.
 #[derive(Debug)]
@@ -30,28 +36,38 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Creates it in the folder of `path`, with the mode of the file that is there. Removes what
-    /// killed processes of this user have left in the folder, as far as that is possible.
+    /// Creates it in the folder of `path`, with the mode of the file of this user that is there.
+    /// Removes what killed processes of this user have left in the folder, as far as that is
+    /// possible.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// The folder cannot be written, or a store that is there keeps its own files under that name.
     pub fn create(path: &Path) -> io::Result<Self> {
+        if let Some(store) = store_of(path) {
+            let reason =
+                format!("it belongs to the store `{}`; name another file", store.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
         let folder = folder_of(path);
         let new = loop {
             let mut new = tempfile::Builder::new();
             let new = new.prefix(PREFIX).rand_bytes(RANDOM).suffix(SUFFIX).tempfile_in(folder)?;
             if is_taken(&new) {
-                break Self { journals: Journals(new.path().to_owned()), file: new };
+                let uid = new.as_file().metadata()?.uid();
+                break Self { journals: Journals { of: new.path().to_owned(), uid }, file: new };
             }
         };
+        let uid = new.journals.uid;
         if let Ok(entries) = folder.read_dir() {
-            let uid = new.file().metadata()?.uid();
             entries.flatten().for_each(|entry| remove_abandoned(&entry, uid));
         }
+        // Of a file of another user, the mode could give the new one to that user.
         if let Ok(old) = path.symlink_metadata()
             && old.is_file()
+            && old.uid() == uid
         {
-            new.file().set_permissions(old.permissions())?;
+            let mode = old.permissions().mode() & MODE_KEPT;
+            new.file().set_permissions(Permissions::from_mode(mode))?;
         }
         Ok(new)
     }
@@ -86,17 +102,30 @@ impl NewFile {
     }
 }
 
-/// Removes the journals of a file when it is dropped.
+/// Removes the journals that a user has of a file when it is dropped.
 #[derive(Debug)]
-struct Journals(PathBuf);
+struct Journals {
+    of: PathBuf,
+    uid: u32,
+}
 
 impl Drop for Journals {
     fn drop(&mut self) {
         for suffix in JOURNALS {
+            let journal = with_suffix(&self.of, suffix);
             // Most often there is none.
-            fs::remove_file(with_suffix(&self.0, suffix)).ok();
+            if journal.symlink_metadata().is_ok_and(|meta| meta.uid() == self.uid) {
+                fs::remove_file(journal).ok();
+            }
         }
     }
+}
+
+/// The store that keeps a journal, or its lock, under this name.
+fn store_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let mut bases = JOURNALS.iter().chain([&LOCK]).filter_map(|suffix| name.strip_suffix(suffix));
+    bases.find_map(|base| Some(path.with_file_name(base)).filter(|store| store.is_file()))
 }
 
 /// Locks a file that was just created. False if another process took it for abandoned before.
@@ -133,11 +162,11 @@ fn remove_abandoned(entry: &DirEntry, uid: u32) {
             let Ok(open) = open_unlinked(&path, File::options().read(true)) else { return };
             // It may have taken its name meanwhile.
             if lock(&open) == Some(true) && is_at(&open, &path) && fs::remove_file(&path).is_ok() {
-                drop(Journals(path));
+                drop(Journals { of: path, uid });
             }
         }
         // The file is created before its journals, and removed or renamed after them.
-        Some(file) if file.symlink_metadata().is_err() => drop(Journals(file)),
+        Some(file) if file.symlink_metadata().is_err() => drop(Journals { of: file, uid }),
         _ => (),
     }
 }
@@ -219,6 +248,36 @@ mod tests {
         drop(living);
         assert!(!journal.exists());
         assert_eq!(names(folder.path()).len(), kept.len() + 2);
+    }
+
+    #[test]
+    fn a_mode_is_kept_without_the_bits_that_run_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("copy.db");
+        for (old, expected) in [(0o6755, 0o644), (0o640, 0o640), (0o600, 0o600)] {
+            fs::write(&target, "old").unwrap();
+            fs::set_permissions(&target, Permissions::from_mode(old)).unwrap();
+            let new = NewFile::create(&target).unwrap().persist(&target).unwrap();
+            assert_eq!(new.metadata().unwrap().permissions().mode() & 0o7777, expected, "{old:o}");
+        }
+        // Only root can give a file away.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&target, Some(65_534), None).unwrap();
+            fs::set_permissions(&target, Permissions::from_mode(0o6777)).unwrap();
+            let new = NewFile::create(&target).unwrap().persist(&target).unwrap();
+            assert_eq!(new.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
+        }
+    }
+
+    #[test]
+    fn what_a_store_keeps_next_to_it_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("t.db"), "a store").unwrap();
+        for name in ["t.db-wal", "t.db-journal", "t.db-shm", "t.db-lock"] {
+            let refused = NewFile::create(&folder.path().join(name)).unwrap_err().to_string();
+            assert!(refused.contains("belongs to the store `"), "{refused}");
+        }
+        drop(NewFile::create(&folder.path().join("other-wal")).unwrap());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::backup::Backup;
 
-use super::lock::WriterLock;
+use super::lock::{WriterLock, lock_path};
 use super::open::{connect, refuse_new_in_root};
 use super::{SqliteStore, failed};
 use crate::store::StoreError;
@@ -50,6 +50,24 @@ impl SqliteStore {
             rows.collect::<rusqlite::Result<_>>()
         };
         read().map_err(failed(&self.location, "reading the positions"))
+    }
+
+    /// Gives a copy its name, in the place of an older one.
+    ///
+    /// # Errors
+    /// A process writes to the store of that name, or did not end properly; or the disk fails.
+    pub fn put_copy(copy: NewFile, path: &Path) -> Result<(), StoreError> {
+        let location = path.display().to_string();
+        // A copy that became a store again has a lock, and a journal that would change this one.
+        let is_store = lock_path(path).exists();
+        let _lock = is_store.then(|| WriterLock::acquire(path, &location)).transpose()?;
+        for suffix in ["-wal", "-journal"] {
+            let file = with_suffix(path, suffix);
+            if file.symlink_metadata().is_ok() {
+                return Err(StoreError::InTheWay { location: file.display().to_string() });
+            }
+        }
+        copy.persist(path).map(drop).map_err(failed(&location, "replacing it"))
     }
 
     /// Puts a file in the place of a store that is gone. `write` fills it.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::failed;
 use crate::store::StoreError;
 use crate::store::files::{self, with_suffix};
+use crate::store::new_file::LOCK;
 
 /// Locks out other writers until it is dropped. A separate file, since closing any handle of the
 /// database file itself would drop the locks that SQLite holds on it in this process.
@@ -74,7 +75,7 @@ impl Drop for ReaderLock {
 /// The same lock file for every symbolic link to the store.
 pub(super) fn lock_path(path: &Path) -> PathBuf {
     let real = std::fs::canonicalize(path);
-    with_suffix(real.as_deref().unwrap_or(path), "-lock")
+    with_suffix(real.as_deref().unwrap_or(path), LOCK)
 }
 
 #[cfg(test)]
