@@ -20,7 +20,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{Offset, Version};
-use crate::model::visible::visible;
+use crate::model::visible::{shell_word, visible};
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
@@ -332,8 +332,10 @@ pub async fn check_group(store: &AnyStore, access: &LogAccess) -> anyhow::Result
     match store.group().await? {
         Some(kept) if kept != access.group => Err(PreconditionFailed(format!(
             "store `{}` is read by consumer group `{kept}`, and the offsets of `{}` say nothing of \
-             it: pass --group {kept}",
-            access.store, access.group
+             it: pass --group {}",
+            access.store,
+            access.group,
+            shell_word(&kept)
         ))
         .into()),
         _ => Ok(()),

@@ -6,9 +6,9 @@ use super::KeyRule;
 use super::http::HttpSettings;
 use super::schema::SchemaFile;
 use super::values::{
-    ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, INPUT_FORMAT,
-    KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER, PRESET, REGISTRY,
-    SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
+    ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, GROUP,
+    INPUT_FORMAT, KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER,
+    PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
 };
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::Preset;
@@ -197,7 +197,7 @@ settings! {
 
     /// Consumer group.
     group: String {
-        key: "group", default: "tstar", syntax: NAME, flags: [Topic, Epoch, Consumer],
+        key: "group", default: "tstar", syntax: GROUP, flags: [Topic, Epoch, Consumer],
         help: "Consumer group; its members share the partitions",
     }
 

@@ -37,6 +37,24 @@ pub(super) const TEXT: Syntax<String> =
 pub(super) const NAME: Syntax<String> =
     Syntax { kind: Kind::Text, read: name, write: String::clone };
 
+/// Maximum length of the name of a consumer group, bytes.
+const MAX_GROUP: usize = 255;
+
+/// The name of a consumer group, which the store keeps: one that no client can join is refused.
+pub(super) const GROUP: Syntax<String> = Syntax {
+    read: |text| match name(text)? {
+        group if group.len() > MAX_GROUP => {
+            Err(format!("it has {} bytes; write a name of at most {MAX_GROUP}", group.len()))
+        }
+        group if group.trim() != group || group.contains(char::is_control) => Err(format!(
+            "{group:?} has a control character, or begins or ends with a blank; write a name \
+             without"
+        )),
+        group => Ok(group),
+    },
+    ..NAME
+};
+
 pub(super) const OPTIONAL_NAME: Syntax<Option<String>> = Syntax {
     kind: Kind::Text,
     read: |text| if text == "none" { Ok(None) } else { name(text).map(Some) },

@@ -8,6 +8,7 @@ use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic, is_table_topic, table_topic};
 use crate::kafka::topic_settings::{Harm, SHORT_RETENTION_MS, wrong_settings};
 use crate::model::epoch::Epoch;
+use crate::model::visible::shell_word;
 use crate::ops::topic_log::{LogAccess, OpenLog, committed_offsets};
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
 use crate::store::{AnyStore, GroupStore, KeyStore};
@@ -72,8 +73,9 @@ async fn reader_group(store: &AnyStore, log: &LogAccess) -> anyhow::Result<(Chec
         Some(kept) if kept == *named => (result(format!("`{kept}` reads the topic")), kept),
         Some(kept) => {
             let detail = format!("`{kept}` reads the topic, and the settings name `{named}`");
+            let word = shell_word(&kept);
             let fix =
-                format!("pass --group {kept}; tstar run --group-change continues as another group");
+                format!("pass --group {word}; tstar run --group-change continues as another group");
             let result = match store.embedded() {
                 // A file has the positions itself.
                 Some(_) => CheckResult::warn("group", detail, fix),

@@ -8,6 +8,7 @@ use crate::kafka::client::Brokers;
 use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Offset;
+use crate::model::visible::shell_word;
 use crate::store::{GroupStore, PositionStore};
 
 /// The group of a start.
@@ -26,9 +27,10 @@ impl GroupRequest<'_> {
     /// The error of a store that another group reads.
     fn refused(&self, kept: &str) -> DaemonError {
         let Self { location, group, .. } = self;
+        let word = shell_word(kept);
         DaemonError::Precondition(format!(
             "store `{location}` is read by consumer group `{kept}`, and `{group}` would read every \
-             record as well: pass --group {kept}; or stop all instances and pass --group-change \
+             record as well: pass --group {word}; or stop all instances and pass --group-change \
              once, to continue as `{group}` where `{kept}` is"
         ))
     }
