@@ -30,7 +30,7 @@ Rerun a stopped import to continue it: files are recognised by their content.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct IngestArgs {
-    /// NDJSON or CSV, plain, .gz or .zst; - for stdin
+    /// NDJSON, CSV, GPX or NMEA; plain, .gz or .zst; - for stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Exit 65 if this run finds any dead letter

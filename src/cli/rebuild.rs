@@ -93,6 +93,10 @@ pub async fn run(
     let old = Arc::new(open::reader(&settings, context).await?);
     let into = Settings { store: args.into.clone(), ..settings.clone() };
     let options = open::options(&into, context)?;
+    if into.rules_request(&origins).is_empty() {
+        let (new, old) = (&args.into, &settings.store);
+        exit::print_status(&format!("no rule is given, so `{new}` gets those of `{old}`"));
+    }
     let counts = match LogSource::detect(&old, &args.files, &settings.store).await? {
         LogSource::Topic => {
             let access = open::log_access(&settings, context)?;

@@ -27,6 +27,9 @@ pub fn parse(key: &[u8]) -> Result<TripId, IdError> {
     read(key).map_err(|reason| IdError::Key { given: shown(&String::from_utf8_lossy(key)), reason })
 }
 
+/// Length of the shortest key in base32hex: a device of one byte, a NUL and the time.
+pub const MIN_TEXT_LEN: usize = (2 + TIME_LEN) * 8 / 5;
+
 /// Parses a key from base32hex.
 pub fn parse_text(text: &str) -> Result<TripId, IdError> {
     let wrong = |reason| IdError::Key { given: shown(text), reason };

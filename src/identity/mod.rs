@@ -248,7 +248,7 @@ impl AnyId {
     pub fn parse(given: &str) -> Result<Self, IdError> {
         if UuidId::is_like(given) {
             UuidId::parse(given).map(Self::Uuid)
-        } else if given.contains(['~', '-']) {
+        } else if given.contains(['~', '-']) || given.len() < key::MIN_TEXT_LEN {
             text::parse(given).map(Self::Trip)
         } else {
             key::parse_text(given).map(Self::Trip)

@@ -24,6 +24,12 @@ impl From<Rules> for RulesRequest {
 }
 
 impl RulesRequest {
+    /// Whether no rule was given.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.preset.is_none()
+    }
+
     /// A request of those of the `requested` rules that `given` copies.
     #[must_use]
     pub fn new(requested: Rules, given: Vec<CopyRules>) -> Self {

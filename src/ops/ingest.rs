@@ -157,8 +157,8 @@ impl IngestOutcome {
         }
         if counts.dead() > 0 && counts.dead() + counts.skipped == counts.delivered {
             let problem = format!(
-                "none of the {} samples could be used; change the command as the reasons above \
-                 say, and run it again",
+                "none of the {} samples could be used; change the command or the file as the \
+                 reasons above say, and run it again",
                 counts.dead()
             );
             return Err(BadData(problem).into());

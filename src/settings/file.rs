@@ -57,9 +57,7 @@ impl SettingsFile {
             if faults.iter().any(|fault| fault.origin == self.origin(at)) {
                 continue;
             }
-            let message = unquoted(self.line_at(at));
-            let message = message.unwrap_or_else(|| format!("not TOML: {}", error.message()));
-            faults.push(self.fault(at, message));
+            faults.push(self.fault(at, fault_of(self.line_at(at), error.message())));
         }
         let mut values = Vec::new();
         for (key, value) in table.get_ref() {
@@ -146,24 +144,30 @@ impl SettingsFile {
     }
 }
 
-/// What to write in place of a line with text that is not in quotes, or without a `=`.
-fn unquoted(line: &str) -> Option<String> {
+/// The fault of a line that is not TOML, and what to write instead: text in quotes, a number, or a
+/// `=` that is absent.
+fn fault_of(line: &str, error: &str) -> String {
     let line = line.trim_start();
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let (key, rest) = line.split_at(line.find(|letter| !is_name(letter))?);
-    let (setting, rest) = (Setting::by_key(key)?, rest.trim_start());
+    let (key, rest) = line.split_at(line.find(|letter| !is_name(letter)).unwrap_or(0));
+    let Some(setting) = Setting::by_key(key) else { return format!("not TOML: {error}") };
+    let rest = rest.trim_start();
     let value = rest.strip_prefix(['=', ':']).unwrap_or(rest);
     let value = value.split_once(" #").map_or(value, |(value, _)| value).trim();
     let is_text = match setting.kind {
         Kind::Text | Kind::Duration | Kind::Size | Kind::Time => true,
         Kind::Number => value == "none",
-        // Lines may contain secrets.
         Kind::Count | Kind::Flag | Kind::Lines => false,
     };
-    if !is_text || value.is_empty() || value.starts_with(['"', '\'', '[', '{']) {
-        return None;
+    // Lines may contain secrets.
+    if setting.kind == Kind::Lines || value.is_empty() || value.starts_with(['"', '\'', '[', '{']) {
+        return format!("{key}: not TOML: {error}");
     }
-    Some(format!("{key}: `{value}` is not in quotes; write {}", setting.line(value)))
+    if is_text {
+        return format!("{key}: `{value}` is not in quotes; write {}", setting.line(value));
+    }
+    let (wanted, example) = (type_of_kind(setting.kind), setting.line(setting.default));
+    format!("{key}: `{value}` is not {wanted}; write for example {example}")
 }
 
 /// The owner of a file and its text.

@@ -119,10 +119,9 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
     check(
         http.tiles.is_empty() || http.tiles_attribution.is_some(),
         &["tiles_attribution", "tiles"],
-        "tiles are shown without tiles_attribution (--tiles-attribution), which most tile servers \
-         demand; set it to their text, such as \
-         `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, or to an empty text if they \
-         demand none"
+        "tiles need tiles_attribution (--tiles-attribution), which most tile servers demand; set \
+         it to their text, such as `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, \
+         or to an empty text if they demand none"
             .into(),
     );
     for (keys, value) in [
@@ -163,12 +162,14 @@ fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
         return Ok(None);
     }
     // The only name whose address is known without a name server.
-    let address = match text.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None => text.to_owned(),
+    let parts = text.rsplit_once(':');
+    let address = match parts {
+        Some((name, port)) if name.eq_ignore_ascii_case("localhost") => format!("127.0.0.1:{port}"),
+        _ => text.to_owned(),
     };
-    address.parse().map(Some).map_err(|_| match text.rsplit_once(':') {
-        Some((name, port)) if is_name(name) && port.parse::<u16>().is_ok() => format!(
+    let is_port = |port: &str| port.parse::<u16>().is_ok() && !port.starts_with('+');
+    address.parse().map(Some).map_err(|_| match parts {
+        Some((name, port)) if is_name(name) && is_port(port) => format!(
             "`{text}` has the name of a host, which may have several addresses; write one of \
              them, such as 127.0.0.1:{port} for this machine alone, or 0.0.0.0:{port} for all"
         ),

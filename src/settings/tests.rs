@@ -131,11 +131,18 @@ fn all_faults_are_reported_at_once_with_their_origin() {
     assert!(lines.map(|line| line.as_bytes()[0]).is_sorted(), "by line: {message}");
 }
 
+const LONG_GROUP: &str = concat!(
+    "gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg",
+    "gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg",
+    "gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg",
+    "gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg",
+);
+
 #[test]
 fn toml_errors_are_reported_with_their_line() {
     let file = file("max_gap = \"5m\"\nmax_samples = = 3\nmax_gapp = \"1m\"\n");
     let message = Settings::resolve(&[], &[], Some(&file)).unwrap_err().to_string();
-    assert!(message.contains("tstar.toml:2: not TOML: "), "{message}");
+    assert!(message.contains("tstar.toml:2: max_samples: `= 3` is not a whole"), "{message}");
     assert!(message.contains("tstar.toml:3: unknown key `max_gapp`"), "{message}");
 }
 
@@ -165,6 +172,10 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
         ("max_leg_speed", "fast", "not a number from 0 to 1000"),
         ("max_accuracy", "NaN", "not a number from 0 to 100000000"),
         ("map", "lat", "`lat` is not FIELD=NAME"),
+        ("group", " ", "\" \" has a control character, or begins or ends with a blank"),
+        ("group", "a\u{1b}b", "\"a\\u{1b}b\" has a control character"),
+        ("group", LONG_GROUP, "it has 256 bytes; write a name of at most 255"),
+        ("listen", "localhost:+80", "`localhost:+80` is not a valid listen address"),
         ("listen", "localhost", "`localhost` is not a valid listen address; write 127.0.0.1:8080"),
         (
             "listen",
@@ -181,7 +192,7 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
         (
             "tiles",
             "https://tiles.example.com/{z}/{x}/{y}.png",
-            "tiles are shown without tiles_attribution (--tiles-attribution), which most",
+            "tiles need tiles_attribution (--tiles-attribution), which most",
         ),
     ] {
         let error = Settings::resolve(&[(key, value.to_owned())], &[], None).unwrap_err();

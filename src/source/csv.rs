@@ -170,8 +170,8 @@ impl Columns {
         }
         let Ok(header) = std::str::from_utf8(header) else {
             return Err(
-                "its first line is not UTF-8, so it is neither NDJSON nor CSV; of text in \
-                        another encoding, make a copy, such as by iconv -f cp1252 -t utf-8"
+                "its first line is not UTF-8, so it is neither NDJSON nor CSV; if it is text in \
+                        another encoding, convert it, such as with iconv -f cp1252 -t utf-8"
                     .into(),
             );
         };
@@ -223,7 +223,9 @@ impl Columns {
             None => Ok(()),
             Some(field) => {
                 let title = match self.count {
-                    1 => "; if that is a title, remove the lines above the header (tail -n +2)",
+                    1 => {
+                        "; if that is a title, remove the lines above the header, such as one with tail -n +2"
+                    }
                     _ => "",
                 };
                 Err(format!(

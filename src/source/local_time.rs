@@ -136,7 +136,7 @@ impl LocalTimes {
         match &self.format {
             None => format!(
                 "time {text} is neither RFC 3339, such as 2026-11-20T21:38:00Z, nor a number; \
-                 describe another form with --time-format"
+                 describe another form with --time-format, such as '%d.%m.%Y %H:%M'"
             ),
             Some(format) => format!(
                 "time {text} is neither in the --time-format {}, nor RFC 3339, nor a number",

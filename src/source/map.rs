@@ -195,10 +195,11 @@ pub fn parse_map(text: &str) -> Result<BTreeMap<String, String>, MapError> {
     let mut map = BTreeMap::new();
     for part in text.split(',').map(str::trim) {
         let Some((name, source)) = part.split_once('=') else {
-            return fail(format!(
-                "{} is not FIELD=NAME; write for example device_id=vehicle,lat=/gps/lat",
-                short(part)
-            ));
+            let hint = match part {
+                "" => "; a shell ends it at a space: write it without spaces, or in quotes",
+                _ => "; write for example device_id=vehicle,lat=/gps/lat",
+            };
+            return fail(format!("{} is not FIELD=NAME{hint}", short(part)));
         };
         let (name, source) = (name.trim(), source.trim());
         check_comma(name, source)?;

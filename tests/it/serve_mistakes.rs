@@ -44,7 +44,7 @@ const MISTAKES: &[Mistake] = &[
         "serve --tiles https://tiles.example.com/{z}/{x}/{y}.png",
         2,
         &[
-            "tstar: --tiles: tiles are shown without tiles_attribution (--tiles-attribution)",
+            "tstar: --tiles: tiles need tiles_attribution (--tiles-attribution)",
             "set it to their text, such as `© [OpenStreetMap]",
         ],
     ),

@@ -127,7 +127,7 @@ fn a_device_in_the_place_of_a_trip_id_is_called_a_device() {
             ),
             ("truck-18", "\"truck-18\" is not a trip id: it has no `~`; a trip id looks like"),
             ("truck-18", usage),
-            ("4711", "\"4711\" is not a trip id: it is"),
+            ("4711", "\"4711\" is not a trip id: it has no `~`"),
             ("4711", usage),
         ] {
             folder.run(&format!("{command} {given}")).ends(2).prints_nothing().says(&[why]);

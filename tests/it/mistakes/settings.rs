@@ -39,6 +39,10 @@ fn text_without_quotes() {
         .with(&[("a.toml", "store: sqlite:a.db\n")]),
         typed(CHECK, 78, ["a.toml:1: ", "invalid basic string", "expected `\"`"])
             .with(&[("a.toml", "store = \"a.db\n")]),
+        typed(CHECK, 78, ["a.toml:1: ", "`yes` is not true or false", "insecure = false"])
+            .with(&[("a.toml", "insecure = yes\n")]),
+        typed(CHECK, 78, ["a.toml:1: ", "`100k` is not a whole number", "max_samples = 100000"])
+            .with(&[("a.toml", "max_samples = 100k\n")]),
         typed(CHECK, 78, ["a.toml:1: ", "`max_gpa`", "did you mean `max_gap`?"])
             .with(&[("a.toml", "max_gpa = \"5m\"\n")]),
     ]);
@@ -51,6 +55,6 @@ fn text_without_quotes() {
     assert_eq!(ran.stderr.matches("a.toml:").count(), 3, "{ran}");
     // An option may be a secret.
     let folder = crate::cli::Folder::with("a.toml", "kafka = sasl.password=hunter2\n");
-    let ran = folder.run(CHECK).ends(78).says(&["a.toml:1: not TOML"]);
+    let ran = folder.run(CHECK).ends(78).says(&["a.toml:1: kafka: not TOML"]);
     assert!(!ran.stderr.contains("hunter2"), "{ran}");
 }

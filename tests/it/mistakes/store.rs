@@ -26,7 +26,7 @@ fn other_stores() {
             [
                 "built with other rules",
                 "max_gap: the store has 5m, requested 10m",
-                "`tstar rebuild --into`",
+                "`tstar rebuild --into` with these rules as flags",
             ],
         ),
         typed(
@@ -35,7 +35,7 @@ fn other_stores() {
             [
                 "built with other rules",
                 "min_speed: the store has none, requested 1.5",
-                "`tstar rebuild --into`",
+                "`tstar rebuild --into` with these rules as flags",
             ],
         ),
         typed(
@@ -47,6 +47,12 @@ fn other_stores() {
             "rebuild --into sqlite:n.db",
             2,
             ["built from files", "`sqlite:trips.db`", "name all that were imported: log"],
+        ),
+        // What was advised for other rules, without them.
+        typed(
+            "rebuild log --into sqlite:n.db",
+            0,
+            ["no rule is given", "`sqlite:n.db`", "gets those of `sqlite:trips.db`"],
         ),
         typed(
             "explain truck-17~20240501T080000.000Z --log",
@@ -98,7 +104,7 @@ fn a_forget_of_a_store_that_is_written() {
     lock.lock().unwrap();
     let ran = folder.run("forget truck-17 --yes").ends(74).prints_nothing();
     assert!(!ran.stderr.contains("erasing"), "{ran}");
-    ran.says(&["locked by another writer", "`trips.db`", "wait for it to end"]);
+    ran.says(&["locked by another writer", "`trips.db`", "wait for it to end, or stop it"]);
     lock.unlock().unwrap();
     folder.run("forget truck-17 --yes").ends(0).says(&["erasing the trips of device `truck-17`"]);
 }
@@ -135,4 +141,38 @@ fn a_long_delay_is_in_days() {
         rest.split('h').next().is_some_and(|hours| hours.parse::<u8>().unwrap() < 24),
         "{table}"
     );
+}
+
+#[test]
+fn files_that_are_not_to_be_replaced() {
+    check(&[
+        typed(
+            "export --out trips.db --format csv",
+            2,
+            ["is a database, such as a store", "`trips.db`", "name another file"],
+        ),
+        typed(
+            "export --out trips.db-wal --format csv",
+            74,
+            ["it belongs to the store", "trips.db`", "name another file"],
+        ),
+        typed(
+            "backup trips.db-lock",
+            74,
+            ["it belongs to the store", "`trips.db`", "name another file"],
+        ),
+    ]);
+    // Another store, while a process writes to it, or ended before it could.
+    let folder = imported();
+    folder.run("ingest log --store sqlite:other.db").ends(0);
+    let lock = File::open(folder.path("other.db-lock")).unwrap();
+    lock.lock().unwrap();
+    let ran = folder.run("backup other.db");
+    ran.ends(74).says(&["locked by another writer", "`other.db`", "wait for it to end"]);
+    lock.unlock().unwrap();
+    fs::write(folder.path("other.db-wal"), "of a process that was killed").unwrap();
+    let ran = folder.run("backup other.db");
+    ran.ends(78).says(&["`other.db-wal` is in the way of the copy", "move it away"]);
+    fs::remove_file(folder.path("other.db-wal")).unwrap();
+    folder.run("backup other.db").ends(0);
 }
