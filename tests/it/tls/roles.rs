@@ -73,7 +73,7 @@ impl Node {
     fn login(&self, role: &str) -> String {
         format!(
             "--store scylla://{}/fleet --cql-tls --cql-tls-ca ca.pem --cql-tls-name {NAME} \
-             --cql-user {role} --cql-password-file password --connect-timeout 5s",
+             --cql-user {role} --cql-password-file password --connect-timeout 20s",
             self.server.address()
         )
     }
