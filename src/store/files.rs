@@ -71,11 +71,15 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
 /// that user choose the file.
 #[must_use]
 pub fn is_foreign_link(path: &Path) -> bool {
-    let own = [0, rustix::process::geteuid().as_raw()];
+    is_link_of_others(path, [0, rustix::process::geteuid().as_raw()])
+}
+
+fn is_link_of_others(path: &Path, own: [u32; 2]) -> bool {
     path.symlink_metadata().is_ok_and(|meta| meta.is_symlink() && !own.contains(&meta.uid()))
 }
 
-/// Whether a file is a database of SQLite.
+/// Whether a file is a database of SQLite. Closing it drops the locks that this process has on a
+/// store that it reads there, so that the store may not be used afterwards.
 ///
 /// # Errors
 /// It cannot be read.
@@ -128,6 +132,17 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn only_links_of_others_are_foreign() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        let others = [u32::MAX; 2];
+        assert!(is_link_of_others(&link, others) && !is_link_of_others(&file, others));
+        assert!(!is_foreign_link(&link));
     }
 
     #[test]

@@ -61,13 +61,8 @@ impl NewFile {
         if let Ok(entries) = folder.read_dir() {
             entries.flatten().for_each(|entry| remove_abandoned(&entry, uid));
         }
-        // Of a file of another user, the mode could give the new one to that user.
-        if let Ok(old) = path.symlink_metadata()
-            && old.is_file()
-            && old.uid() == uid
-        {
-            let mode = old.permissions().mode() & MODE_KEPT;
-            new.file().set_permissions(Permissions::from_mode(mode))?;
+        if let Some(kept) = kept_mode(path, uid) {
+            new.file().set_permissions(kept)?;
         }
         Ok(new)
     }
@@ -119,6 +114,13 @@ impl Drop for Journals {
             }
         }
     }
+}
+
+/// The mode that a new file of a user gets from the file that is there. That of another user's file
+/// could give the new one to that user.
+fn kept_mode(path: &Path, uid: u32) -> Option<Permissions> {
+    let old = path.symlink_metadata().ok().filter(|old| old.is_file() && old.uid() == uid)?;
+    Some(Permissions::from_mode(old.permissions().mode() & MODE_KEPT))
 }
 
 /// The store that keeps a journal, or its lock, under this name.
@@ -260,13 +262,21 @@ mod tests {
             let new = NewFile::create(&target).unwrap().persist(&target).unwrap();
             assert_eq!(new.metadata().unwrap().permissions().mode() & 0o7777, expected, "{old:o}");
         }
-        // Only root can give a file away.
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(&target, Some(65_534), None).unwrap();
-            fs::set_permissions(&target, Permissions::from_mode(0o6777)).unwrap();
-            let new = NewFile::create(&target).unwrap().persist(&target).unwrap();
-            assert_eq!(new.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
-        }
+        let own = target.metadata().unwrap().uid();
+        assert_eq!(kept_mode(&target, own + 1), None, "that of another user");
+    }
+
+    #[test]
+    fn journals_of_other_users_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = folder.path().join(".tstar-Ab12cD.new");
+        let journal = with_suffix(&of, "-wal");
+        fs::write(&journal, "of SQLite").unwrap();
+        let uid = journal.metadata().unwrap().uid();
+        drop(Journals { of: of.clone(), uid: uid + 1 });
+        assert!(journal.exists());
+        drop(Journals { of, uid });
+        assert!(!journal.exists());
     }
 
     #[test]
