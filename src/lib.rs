@@ -85,6 +85,7 @@
 //! | I/O | `store` | writes and reads rows |
 //! | I/O | `kafka` | the log as a topic: consumer, producer, partition assignment |
 //! | pipeline | `pipeline` | joins source, timeline and store, with one worker per partition |
+//! | pipeline | `log` | the log of a store: its files, or its topic |
 //! | operations | `simulate` | generates a fleet with late, repeated and malformed samples |
 //! | operations | `ops` | the use cases behind the commands and the HTTP API |
 //! | interfaces | `settings` | settings from flags, environment, file and defaults |
@@ -110,6 +111,7 @@ mod codec;
 mod http;
 mod identity;
 mod kafka;
+mod log;
 mod model;
 mod ops;
 mod pipeline;
@@ -225,7 +227,7 @@ pub mod internals {
         };
     }
     open! {
-        codec http identity kafka model ops pipeline registry settings simulate source store
+        codec http identity kafka log model ops pipeline registry settings simulate source store
         telemetry timeline views
     }
 }

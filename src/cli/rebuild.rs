@@ -13,9 +13,9 @@ use super::print::Printer;
 use super::progress::{self, FileProgress};
 use super::report::SampleSummary;
 use super::{exit, ingest, open, stop, table};
+use crate::log::Log;
 use crate::model::tag::Tag;
 use crate::model::time::format_time;
-use crate::ops::log_source::LogSource;
 use crate::ops::rebuild::{
     RebuildTopicRequest, compare_ids, copy_tags, rebuild_files, rebuild_topic,
 };
@@ -97,9 +97,11 @@ pub async fn run(
         let (new, old) = (&args.into, &settings.store);
         exit::print_status(&format!("no rule is given, so `{new}` gets those of `{old}`"));
     }
-    let counts = match LogSource::detect(&old, &args.files, &settings.store).await? {
-        LogSource::Topic => {
-            let access = open::log_access(&settings, context)?;
+    let interrupted = |error| exit::interrupted(PartialResult::Read, error);
+    let access = || open::log_access(&settings, context);
+    let log = Log::open(&old, &args.files, &settings.store, &access).await;
+    let counts = match log.map_err(interrupted)? {
+        Log::Topic(log) => {
             let request = RebuildTopicRequest {
                 store: store.clone(),
                 store_name: args.into.clone(),
@@ -111,13 +113,14 @@ pub async fn run(
                 now_ms: context.now_ms,
             };
             let on_event = progress::notify_warnings();
-            let read = rebuild_topic(&old, &access, &request, &stop::on_signals, on_event).await;
-            read.map_err(|error| exit::interrupted(PartialResult::Read, error))?
+            let log = (&old, &*log);
+            let read = rebuild_topic(log, &request, &stop::on_signals, on_event).await;
+            read.map_err(interrupted)?
         }
-        LogSource::Files => {
+        Log::Files(log) => {
             let request = ingest::request(args.files.clone(), (&into, &origins), context)?;
             let progress = &mut FileProgress::default();
-            rebuild_files(&old, &request, &stop::on_signals, progress).await?
+            rebuild_files(&log, &request, &stop::on_signals, progress).await?
         }
     };
     let ids = compare_ids(&old, &store, options.clone()).await?;

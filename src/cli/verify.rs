@@ -11,11 +11,9 @@ use super::progress::{self, FileProgress};
 use super::usage::at_least;
 use super::{exit, open, stop};
 use crate::identity::DeviceId;
-use crate::ops::log_source::LogSource;
+use crate::log::Log;
 use crate::ops::verify::reference::Workspace;
-use crate::ops::verify::{
-    Kind, VerifyReport, VerifyRequest, open_store, verify_files, verify_topic,
-};
+use crate::ops::verify::{Kind, VerifyReport, VerifyRequest, open_store, verify};
 use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
@@ -75,17 +73,14 @@ pub async fn run(
         limit: args.limit,
         workspace: Workspace { folder: &args.workspace.work_dir, memory: settings.memory },
     };
-    let report = match LogSource::detect(&store, &args.files, &settings.store).await? {
-        LogSource::Topic => {
-            let access = open::log_access(&settings, context)?;
-            let on_event = progress::notify_warnings();
-            let report = verify_topic(&store, &access, &request, &stop::on_signals, on_event).await;
-            report.map_err(|error| exit::interrupted(request.partial_result(), error))?
-        }
-        LogSource::Files => {
-            verify_files(&store, &args.files, &request, &mut FileProgress::default()).await?
-        }
-    };
+    let access = || open::log_access(&settings, context);
+    let interrupted = |error| exit::interrupted(request.partial_result(), error);
+    let log = Log::open(&store, &args.files, &settings.store, &access).await;
+    let log = log.map_err(interrupted)?;
+    let progress = &mut FileProgress::default();
+    let events = progress::notify_warnings();
+    let report = verify((&store, &log), &request, &stop::on_signals, progress, events).await;
+    let report = report.map_err(interrupted)?;
     match format {
         Format::Table => printer.line(&table(&report))?,
         _ => printer.json(&report)?,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::topic_log::{LogAccess, OpenLog, check_group, committed_offsets};
 use super::{BadData, NoResult, PreconditionFailed};
 use crate::kafka::client::Brokers;
 use crate::kafka::group::Group;
@@ -12,6 +11,7 @@ use crate::kafka::scan::Scan;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{table_topic, table_transactional_id};
 use crate::kafka::transactions::Transactions;
+use crate::log::topic::{LogAccess, OpenLog, check_group, committed_offsets};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;

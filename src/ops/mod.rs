@@ -15,9 +15,7 @@ mod ingest_problems;
 pub mod ingest_request;
 mod ingest_warnings;
 pub mod inspect;
-pub mod log_source;
 pub mod lookup;
-mod outcome;
 pub mod position_backup;
 pub mod rebuild;
 pub mod replay;
@@ -29,12 +27,11 @@ pub mod simulate;
 pub mod summary;
 pub mod tag_feed;
 pub mod tags;
-pub mod topic_log;
 pub mod trip_filter;
 pub mod trips;
 pub mod verify;
 
-pub use outcome::{
+pub use crate::log::{
     BadData, Cancel, InvalidRequest, NoResult, Notify, PartialResult, PreconditionFailed,
     SignalListener, Stopped,
 };

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::ingest::{IngestRequest, ReadProgress, ingest};
-use super::log_source::imported_store;
 use super::tags::{self, CopiedTags};
-use super::topic_log::{self, LogAccess, TopicLog};
 use super::verify::ids::{self, Ids};
 use super::verify::reference::{self, ImportStep};
 use super::{Cancel, InvalidRequest, PartialResult, PreconditionFailed, SignalListener, Stopped};
 use crate::identity::DeviceId;
 use crate::kafka::group::Group;
+use crate::log::files::FilesLog;
+use crate::log::topic::TopicLog;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
@@ -44,12 +44,12 @@ const ERASE_BATCH: usize = 256;
 /// # Errors
 /// The files are not all that the old store was built from, or an import stopped early.
 pub async fn rebuild_files(
-    old: &AnyStore,
+    log: &FilesLog,
     request: &IngestRequest,
     listen: SignalListener<'_>,
     progress: &mut dyn ReadProgress,
 ) -> anyhow::Result<SampleCounts> {
-    let old = imported_store(old)?;
+    let old = &*log.store;
     let source = old.rules()?.unwrap_or_default();
     let rules = other_rules(&request.rules, &source)?;
     let request = &IngestRequest { rules: rules.clone().into(), ..request.clone() };
@@ -137,20 +137,17 @@ pub struct RebuildTopicRequest {
 /// The log does not hold all that the old store was built from, the new store belongs to another
 /// log or has other rules, brokers or servers fail, or a signal stopped it.
 pub async fn rebuild_topic(
-    old: &Arc<AnyStore>,
-    access: &LogAccess,
+    (old, log): (&Arc<AnyStore>, &TopicLog),
     request: &RebuildTopicRequest,
     listen: SignalListener<'_>,
     on_event: OnEvent,
 ) -> anyhow::Result<SampleCounts> {
-    let log = TopicLog::open(old, access).await?;
-    let log = log.ok_or_else(|| topic_log::no_epoch(&access.store))?;
     log.is_whole()?;
     log.has_one_partition_count()?;
     let source = &log.epochs.last().expect("there is an epoch").rules;
     let rules = Rules { key: source.key.clone(), ..other_rules(&request.rules, source)? };
     let mut cancel = listen(PartialResult::Read)?;
-    let job = RebuildJob { old, log: &log, request, rules: &rules, on_event };
+    let job = RebuildJob { old, log, request, rules: &rules, on_event };
     let access = Access::WriteTopic(&rules);
     let report = match AnyStore::open_embedded(&request.store, access, &request.options)? {
         Some(store) => job.read_into_file(&store, &mut cancel).await?,

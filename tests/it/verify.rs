@@ -14,12 +14,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 use serde_json::json;
 use tstar::internals::identity::DeviceId;
+use tstar::internals::log::Bounds;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, LogTime};
 use tstar::internals::model::time::format_time;
-use tstar::internals::ops::verify::compare::{CompareOptions, FixedLog, compare};
+use tstar::internals::ops::verify::compare::{CompareOptions, compare};
 use tstar::internals::ops::verify::reference::{self, Workspace};
-use tstar::internals::ops::verify::{Bounds, Comparison, Difference};
+use tstar::internals::ops::verify::{Comparison, Difference};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::file::{FileSource, Options};
 use tstar::internals::source::{Batch, Control, Decoder};
@@ -184,8 +185,8 @@ pub async fn compare_with<S: RawRows + TripStore>(
     let mut seen = Vec::new();
     let mut see = |difference: &Difference, left| seen.push((difference.clone(), left));
     let options = CompareOptions { device_id: None, repair };
-    let scope = (Bounds::default(), &FixedLog);
-    let compared = compare(reference, found, &options, scope, &mut see).await.unwrap();
+    let bounds = Bounds::default();
+    let compared = compare(reference, found, &options, bounds, &mut see).await.unwrap();
     assert_eq!(compared.count(), seen.len() as u64);
     assert_eq!(compared.count_left(), seen.iter().filter(|(_, left)| *left).count() as u64);
     (compared, seen)

@@ -8,7 +8,7 @@ use crate::repository::{code, read, rust_files};
 const ORDER: &[&[&str]] = &[
     &["identity", "model", "timeline", "codec"],
     &["telemetry", "views", "tls", "web", "source", "store", "kafka", "registry"],
-    &["pipeline"],
+    &["pipeline", "log"],
     &["simulate", "ops"],
     &["settings", "http", "cli"],
 ];

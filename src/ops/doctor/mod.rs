@@ -7,7 +7,7 @@ mod topic;
 use serde::Serialize;
 
 use super::NoResult;
-use super::topic_log::OpenLog;
+use crate::log::topic::OpenLog;
 use crate::store::{AnyStore, EpochStore, StoreUrl};
 
 /// Result of a check, by severity.

@@ -7,9 +7,9 @@ use super::CheckResult;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic, is_table_topic, table_topic};
 use crate::kafka::topic_settings::{Harm, SHORT_RETENTION_MS, wrong_settings};
+use crate::log::topic::{LogAccess, OpenLog, committed_offsets};
 use crate::model::epoch::Epoch;
 use crate::model::visible::shell_word;
-use crate::ops::topic_log::{LogAccess, OpenLog, committed_offsets};
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
 use crate::store::{AnyStore, GroupStore, KeyStore};
 

@@ -14,9 +14,10 @@ use serde::Serialize;
 
 use self::history::TripHistory;
 pub use self::record::RecordExplanation;
-use super::topic_log::{self, LogAccess, TopicLog, no_files};
 use super::{InvalidRequest, PreconditionFailed};
 use crate::identity::DeviceId;
+use crate::log::no_files;
+use crate::log::topic::{LogAccess, TopicLog};
 use crate::model::epoch::{Epoch, Versions, with_other_partition_count};
 use crate::model::scalar::DeviceTime;
 use crate::store::{AnyStore, EpochStore, TripRow};
@@ -101,7 +102,6 @@ impl<'a> Explainer<'a> {
             return Err(no_files(self.store, name));
         }
         let log = TopicLog::open(self.store, &access()?).await?;
-        let log = log.ok_or_else(|| topic_log::no_epoch(name))?;
         let replay = log
             .reread(device_spans(&log, row), Some(DeviceId::from_store(row.device_id.as_str())))?;
         let mut history = TripHistory::new(row, limit);

@@ -10,9 +10,9 @@ mod topic;
 
 use serde::Serialize;
 
-use super::topic_log::OpenLog;
 use super::{InvalidRequest, NoResult};
 use crate::identity::DeviceId;
+use crate::log::topic::OpenLog;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::{format_duration, format_time};

@@ -12,13 +12,13 @@ use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, Topics};
+use crate::log::topic::{TopicRequest, topic_of};
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::device_partition::PartitionFinder;
 use crate::ops::dlq::DecodeOverrides;
 use crate::ops::ingest::ReadProgress;
-use crate::ops::topic_log::{self, TopicRequest};
 use crate::ops::verify::reference::Workspace;
 use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult, PreconditionFailed};
 use crate::pipeline::daemon::preflight;
@@ -162,8 +162,7 @@ impl Target {
                     ))
                     .into());
                 };
-                let (topic, offsets, epochs) =
-                    topic_log::topic_of(store, &topics, newest, &request).await?;
+                let (topic, offsets, epochs) = topic_of(store, &topics, newest, &request).await?;
                 let rules = newest.rules.clone();
                 Ok(Self { brokers, topics, topic, offsets, rules, epochs })
             }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
+use crate::log::topic::{LogAccess, TopicLog};
 use crate::model::scalar::Version;
-use crate::ops::topic_log::{self, LogAccess, TopicLog};
 use crate::ops::verify::Difference;
 use crate::ops::verify::compare::{CompareOptions, compare};
 use crate::ops::verify::reference::{self, Workspace};
@@ -82,15 +82,7 @@ impl TopicReplayJob {
         access: &LogAccess,
         request: TopicReplayRequest,
     ) -> anyhow::Result<Self> {
-        let log = TopicLog::open(store, access).await?;
-        let mut log = log.ok_or_else(|| match store.embedded() {
-            None => topic_log::no_epoch(&access.store),
-            Some(_) => PreconditionFailed(format!(
-                "store `{}` has no epoch: it was built from files, which `tstar ingest` reads \
-                 again, or it is empty: tstar epoch import",
-                access.store
-            )),
-        })?;
+        let mut log = TopicLog::open(store, access).await?;
         if store.devices(DeviceScope::All, None, 1).await?.is_empty() {
             // The committed offsets of a group do not apply to an empty store.
             log.stored = first_offsets(&log.epochs);
@@ -126,11 +118,11 @@ impl TopicReplayJob {
             differing += u64::from(is_written);
         };
         let options = CompareOptions { device_id: self.request.device.as_deref(), repair: false };
-        let log = (bounds, &self.log);
+        let compared = compare(&expected, &**store, &options, bounds, &mut count);
         let compared = tokio::select! {
             biased;
             () = cancel.wait() => None,
-            compared = compare(&expected, &**store, &options, log, &mut count) => Some(compared?),
+            compared = compared => Some(compared?),
         };
         let Some(compared) = compared else {
             let stopped = cancel.stopped(PartialResult::Nothing);

@@ -1,13 +1,13 @@
 //! Compares every day of a store with the reference store, both ways.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 
 use serde::Serialize;
 
 use super::day::{self, DayResult};
-use super::{Bounds, Difference, Kind};
-use crate::model::scalar::{Day, DeviceTime, Version};
+use super::{Difference, Kind};
+use crate::log::Bounds;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::store::EmbeddedStore;
 use crate::store::raw::{RawRow, RawRows};
 use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
@@ -53,26 +53,6 @@ impl Comparison {
     }
 }
 
-/// Finds the current end of a store's log; records may be added during a comparison.
-pub trait LogEnds: Send + Sync {
-    /// The version of the last record, by partition; `None` if the log is fixed.
-    ///
-    /// # Errors
-    /// No broker responds.
-    fn limit(
-        &self,
-    ) -> impl Future<Output = Result<Option<BTreeMap<i32, Version>>, StoreError>> + Send;
-}
-
-/// A log to which no records are added.
-pub struct FixedLog;
-
-impl LogEnds for FixedLog {
-    async fn limit(&self) -> Result<Option<BTreeMap<i32, Version>>, StoreError> {
-        Ok(None)
-    }
-}
-
 /// Compares the store `found` with the reference store `expected`. `on_difference` receives each
 /// difference and whether it is left after the repair.
 ///
@@ -82,32 +62,30 @@ pub async fn compare<S: RawRows + TripStore>(
     expected: &EmbeddedStore,
     found: &S,
     options: &CompareOptions<'_>,
-    (bounds, ends): (Bounds, &impl LogEnds),
+    bounds: Bounds<'_>,
     on_difference: &mut impl FnMut(&Difference, bool),
 ) -> Result<Comparison, StoreError> {
     expected.compare_anew()?;
     let result = Comparison::default();
-    let mut job = CompareJob { expected, found, options, bounds, ends, on_difference, result };
+    let mut job = CompareJob { expected, found, options, bounds, on_difference, result };
     job.compare_found_days().await?;
     job.compare_other_days().await?;
     job.compare_day_indexes().await?;
     Ok(job.result)
 }
 
-struct CompareJob<'a, S, E, F> {
+struct CompareJob<'a, S, F> {
     expected: &'a EmbeddedStore,
     found: &'a S,
     options: &'a CompareOptions<'a>,
-    bounds: Bounds,
-    ends: &'a E,
+    bounds: Bounds<'a>,
     on_difference: &'a mut F,
     result: Comparison,
 }
 
-impl<S, E, F> CompareJob<'_, S, E, F>
+impl<S, F> CompareJob<'_, S, F>
 where
     S: RawRows + TripStore,
-    E: LogEnds,
     F: FnMut(&Difference, bool),
 {
     /// Compares the days that the store has.
@@ -167,8 +145,7 @@ where
             // The day may have changed while it was read. These rows are not newer than the limit,
             // which is read after them.
             let rows = self.found.raw_day(device_id, day).await?;
-            if let Some(limit) = self.ends.limit().await? {
-                self.bounds.limit = limit;
+            if self.bounds.follow().await? {
                 seen = self.diff_day((device_id, day), rows, &expected).await?;
             }
         }

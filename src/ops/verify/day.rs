@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bounds, Difference, Kind};
+use super::{Difference, Kind};
+use crate::log::Bounds;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::TripRow;
 use crate::store::raw::RawRow;
@@ -30,7 +31,7 @@ pub(super) fn compare(
     (device_id, day): (&str, Day),
     found: Vec<RawRow>,
     expected: &[TripRow],
-    bounds: &Bounds,
+    bounds: &Bounds<'_>,
 ) -> DayResult {
     let mut result = DayResult::default();
     let difference = |kind, row: &RawRow, columns| Difference {

@@ -17,8 +17,6 @@ pub mod ids;
 pub mod reference;
 mod request;
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use crate::identity::TripId;
@@ -26,7 +24,7 @@ use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::model::time::format_time;
 
 pub use compare::Comparison;
-pub use request::{VerifyReport, VerifyRequest, open_store, verify_files, verify_topic};
+pub use request::{VerifyReport, VerifyRequest, open_store, verify};
 
 /// Kind of a difference between a store and its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -125,33 +123,5 @@ impl Difference {
             "end_time": time(self.span_ms.map(|span| span.1)),
             "columns": self.columns,
         })
-    }
-}
-
-/// Where reading of the log ended, as versions by partition.
-#[derive(Clone, Debug, Default)]
-pub struct Bounds {
-    /// The version of the last record that was read.
-    pub last: BTreeMap<i32, Version>,
-    /// The version of the last record of the log: no row is newer.
-    pub limit: BTreeMap<i32, Version>,
-}
-
-impl Bounds {
-    /// Whether a row is newer than what was read, but not newer than the log.
-    fn is_ahead(&self, partition: Option<i32>, version: Version) -> bool {
-        let bound =
-            |bounds: &BTreeMap<i32, Version>| partition.and_then(|it| bounds.get(&it).copied());
-        bound(&self.last).is_some_and(|last| version > last)
-            && bound(&self.limit).is_some_and(|limit| version <= limit)
-    }
-
-    /// Whether a record is newer than what was read of its partition; `None`: of any partition.
-    /// Versions of different partitions have no order.
-    fn is_newer(&self, partition: Option<i32>, version: Version) -> bool {
-        match partition {
-            Some(partition) => self.last.get(&partition).is_some_and(|last| version > *last),
-            None => self.last.values().any(|last| version > *last),
-        }
     }
 }

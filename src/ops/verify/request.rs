@@ -1,18 +1,18 @@
 //! Runs a verification: rebuilds the trips of a store from its log, and compares both.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::ser::{Serialize, Serializer};
 
-use super::compare::{CompareOptions, FixedLog, LogEnds, compare};
+use super::compare::{CompareOptions, compare};
 use super::reference::{self, Workspace};
-use super::{Bounds, Comparison, Difference};
+use super::{Comparison, Difference};
 use crate::identity::DeviceId;
+use crate::log::files::FilesLog;
+use crate::log::topic::TopicLog;
+use crate::log::{Bounds, Log};
 use crate::ops::ingest::ReadProgress;
-use crate::ops::log_source::imported_store;
-use crate::ops::topic_log::{self, LogAccess, TopicLog};
 use crate::ops::{Cancel, NoResult, PartialResult, PreconditionFailed, SignalListener, Stopped};
 use crate::pipeline::daemon::OnEvent;
 use crate::pipeline::processor::SampleCounts;
@@ -104,31 +104,33 @@ pub async fn open_store(
     Ok(AnyStore::open(url, access, options).await?)
 }
 
-/// Verifies a store that was built from a topic.
+/// Verifies a store that was built from the log.
 ///
 /// # Errors
-/// Records that the store was built from have expired, brokers or servers fail, a signal stopped
-/// it, or the device of the request has no trip.
-pub async fn verify_topic(
-    store: &Arc<AnyStore>,
-    access: &LogAccess,
+/// Records that the store was built from are missing, brokers or servers fail, a file cannot be
+/// read, a signal stopped it, or the device of the request has no trip.
+pub async fn verify(
+    (store, log): (&Arc<AnyStore>, &Log),
+    request: &VerifyRequest<'_>,
+    listen: SignalListener<'_>,
+    progress: &mut dyn ReadProgress,
+    on_event: OnEvent,
+) -> anyhow::Result<VerifyReport> {
+    match log {
+        Log::Topic(log) => verify_topic((store, log), request, listen, on_event).await,
+        Log::Files(log) => verify_files(log, request, progress).await,
+    }
+}
+
+async fn verify_topic(
+    (store, log): (&Arc<AnyStore>, &TopicLog),
     request: &VerifyRequest<'_>,
     listen: SignalListener<'_>,
     on_event: OnEvent,
 ) -> anyhow::Result<VerifyReport> {
     let started = Instant::now();
-    let log = TopicLog::open(store, access).await?;
-    let log = log.ok_or_else(|| topic_log::no_epoch(&access.store))?;
     log.is_whole()?;
-    if !log.is_known {
-        return Err(PreconditionFailed(format!(
-            "group `{}` has committed no offset of topic `{}`: pass with --group the group of \
-             `tstar run`",
-            access.group,
-            log.topic()
-        ))
-        .into());
-    }
+    log.is_committed()?;
     let replay = log.reread(log.all_stored(), request.device_id.cloned())?;
     let partial = request.partial_result();
     let mut cancel = listen(partial)?;
@@ -137,12 +139,11 @@ pub async fn verify_topic(
     if let (true, Some(signal)) = (read.stopped, cancel.signal()) {
         return Err(Stopped { signal, partial }.into());
     }
-    let bounds = log.bounds(&replay);
     let mut findings = Findings::new(request, &reference_store, started);
     let comparison = tokio::select! {
         biased;
         signal = wait_for_signal(&mut cancel) => return Err(Stopped { signal, partial }.into()),
-        comparison = findings.compare(&**store, bounds, &log) => comparison?,
+        comparison = findings.compare(&**store, log.bounds(&replay)) => comparison?,
     };
     findings.into_report(comparison, read.counts.delivered)
 }
@@ -152,30 +153,23 @@ async fn wait_for_signal(cancel: &mut Cancel) -> i32 {
     cancel.signal().expect("the wait ended with a signal")
 }
 
-/// Verifies a store that was built from files.
-///
-/// # Errors
-/// The files are not all that the store was built from, a file or the store cannot be read, or the
-/// device of the request has no trip.
-pub async fn verify_files(
-    store: &AnyStore,
-    files: &[PathBuf],
+async fn verify_files(
+    log: &FilesLog,
     request: &VerifyRequest<'_>,
     progress: &mut dyn ReadProgress,
 ) -> anyhow::Result<VerifyReport> {
     let started = Instant::now();
-    let store = imported_store(store)?;
     progress.start(None);
     let mut records = 0;
     let watch = |batch: &Batch, counts: &SampleCounts| {
         records = counts.delivered;
         progress.update(batch, counts);
     };
-    let result = reference::of_files(store, files, request.workspace, watch).await;
+    let result = reference::of_files(&log.store, &log.files, request.workspace, watch).await;
     progress.finish();
     let reference_store = result?;
     let mut findings = Findings::new(request, &reference_store, started);
-    let comparison = findings.compare(store, Bounds::default(), &FixedLog).await?;
+    let comparison = findings.compare(&*log.store, Bounds::default()).await?;
     findings.into_report(comparison, records)
 }
 
@@ -199,8 +193,7 @@ impl<'a> Findings<'a> {
     async fn compare<S: RawRows + TripStore>(
         &mut self,
         store: &S,
-        bounds: Bounds,
-        ends: &impl LogEnds,
+        bounds: Bounds<'_>,
     ) -> anyhow::Result<Comparison> {
         let (request, examples) = (self.request, &mut self.examples);
         let mut on_difference = |difference: &Difference, is_left: bool| {
@@ -210,8 +203,7 @@ impl<'a> Findings<'a> {
             }
         };
         let options = request.compare_options();
-        Ok(compare(self.reference_store, store, &options, (bounds, ends), &mut on_difference)
-            .await?)
+        Ok(compare(self.reference_store, store, &options, bounds, &mut on_difference).await?)
     }
 
     fn into_report(self, comparison: Comparison, records: u64) -> anyhow::Result<VerifyReport> {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
+use tstar::internals::log::Bounds;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
-use tstar::internals::ops::verify::Bounds;
-use tstar::internals::ops::verify::compare::{CompareOptions, FixedLog, compare};
+use tstar::internals::ops::verify::compare::{CompareOptions, compare};
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{DeviceScope, Forget, TripRow, TripStore};
 use tstar::internals::timeline::DAY_MS;
@@ -110,10 +110,11 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
         let bounds = Bounds {
             last: [(0, Version(100)), (1, Version(5000))].into(),
             limit: [(0, Version(200)), (1, Version(5000))].into(),
+            log: None,
         };
         let options = CompareOptions { device_id: None, repair: false };
         let mut see = |_: &_, _| ();
-        let found = compare(&stores[0], &stores[1], &options, (bounds, &FixedLog), &mut see);
+        let found = compare(&stores[0], &stores[1], &options, bounds, &mut see);
         let found = block_on(found).unwrap();
         // A trip and its day in the indexes.
         assert_eq!(found.count(), expected, "{version}: {found:?}");

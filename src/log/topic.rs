@@ -1,12 +1,10 @@
-//! Opens the topic of a store for replay.
+//! A log that is a topic.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::verify::Bounds;
-use super::verify::compare::LogEnds;
-use super::{InvalidRequest, Notify, PreconditionFailed};
+use super::{Bounds, Notify, PreconditionFailed};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::check_topic_id;
@@ -20,7 +18,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{Offset, Version};
-use crate::model::visible::{shell_word, visible};
+use crate::model::visible::shell_word;
 use crate::pipeline::daemon::topic_replay::{
     TopicReplay, first_offsets, gone, recreated_in, versions_before,
 };
@@ -55,34 +53,6 @@ pub fn no_epoch(store: &str) -> PreconditionFailed {
     ))
 }
 
-/// Maximum number of imported files that an error lists.
-const MAX_LISTED: usize = 10;
-
-/// The error of a store without an epoch if no files are named.
-pub fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
-    match store.is_of_topic() {
-        Ok(true) => no_epoch(name).into(),
-        Ok(false) => {
-            let files = store.embedded().map_or(Ok(Vec::new()), |store| store.imported_files());
-            match files {
-                Ok(files) => InvalidRequest(name_files(name, &files)).into(),
-                Err(error) => error.into(),
-            }
-        }
-        Err(error) => error.into(),
-    }
-}
-
-fn name_files(store: &str, files: &[String]) -> String {
-    let problem = format!("store `{store}` was built from files: name all that were imported");
-    let listed = files.iter().take(MAX_LISTED).map(|file| visible(file)).collect::<Vec<_>>();
-    match files.len().saturating_sub(MAX_LISTED) {
-        _ if files.is_empty() => problem,
-        0 => format!("{problem}: {}", listed.join(" ")),
-        more => format!("{problem}: {} and {more} more", listed.join(" ")),
-    }
-}
-
 /// A topic that a store was built from, and the offsets that the store has.
 pub struct TopicLog {
     brokers: Brokers,
@@ -94,7 +64,8 @@ pub struct TopicLog {
     /// Offset of each partition before which the store has every record.
     pub stored: Vec<i64>,
     /// Whether `stored` comes from committed offsets; a group may never have committed.
-    pub is_known: bool,
+    is_known: bool,
+    group: String,
     /// The control keys that count.
     pub keys: ControlKeys,
     /// The schemas that the store has.
@@ -103,13 +74,20 @@ pub struct TopicLog {
 }
 
 impl TopicLog {
-    /// Opens the log of a store; `None` if the store has no epoch.
+    /// Opens the log of a store.
     ///
     /// # Errors
-    /// Brokers do not respond, or the topic is not that of the epochs.
-    pub async fn open(store: &AnyStore, access: &LogAccess) -> anyhow::Result<Option<Self>> {
+    /// The store has no epoch, brokers do not respond, or the topic is not that of the epochs.
+    pub async fn open(store: &AnyStore, access: &LogAccess) -> anyhow::Result<Self> {
         let epochs = store.epochs().await?;
-        let Some(newest) = epochs.last() else { return Ok(None) };
+        let newest = epochs.last().ok_or_else(|| match store.embedded() {
+            None => no_epoch(&access.store),
+            Some(_) => PreconditionFailed(format!(
+                "store `{}` has no epoch: it was built from files, which `tstar ingest` reads \
+                 again, or it is empty: tstar epoch import",
+                access.store
+            )),
+        })?;
         let brokers = access.brokers.clone();
         let topics = Arc::new(Topics::new(&brokers)?);
         let layout = preflight::inspect(&topics, &newest.topic).await?;
@@ -145,9 +123,18 @@ impl TopicLog {
         access.keys.agree_with(&named, &access.store).map_err(PreconditionFailed)?;
         let notify = Arc::clone(&access.notify);
         let (keys, extents) = (access.keys.that_count(&named), layout.extents);
-        let log =
-            Self { brokers, topics, epochs, extents, stored, is_known, keys, schemas, notify };
-        Ok(Some(log))
+        Ok(Self {
+            brokers,
+            topics,
+            epochs,
+            extents,
+            stored,
+            is_known,
+            group: access.group.clone(),
+            keys,
+            schemas,
+            notify,
+        })
     }
 
     /// A replay of these offsets.
@@ -190,6 +177,22 @@ impl TopicLog {
                 self.topic()
             ))),
         }
+    }
+
+    /// Checks that it is known how far the store has read the topic.
+    ///
+    /// # Errors
+    /// The group has committed no offset.
+    pub fn is_committed(&self) -> Result<(), PreconditionFailed> {
+        if self.is_known {
+            return Ok(());
+        }
+        Err(PreconditionFailed(format!(
+            "group `{}` has committed no offset of topic `{}`: pass with --group the group of \
+             `tstar run`",
+            self.group,
+            self.topic()
+        )))
     }
 
     /// Checks that no device moved between partitions: under one new epoch its records would have
@@ -266,15 +269,14 @@ impl TopicLog {
     }
 
     /// Bounds of the versions that a replay reads. Rows may be newer if a daemon runs meanwhile.
-    pub fn bounds(&self, reread: &TopicReplay) -> Bounds {
+    pub fn bounds(&self, reread: &TopicReplay) -> Bounds<'_> {
         let ends: Vec<i64> = self.extents.iter().map(|extent| extent.next).collect();
         let limit = versions_before(&self.epochs, &ends);
-        Bounds { last: reread.last_versions(), limit }
+        Bounds { last: reread.last_versions(), limit, log: Some(self) }
     }
-}
 
-impl LogEnds for TopicLog {
-    async fn limit(&self) -> Result<Option<BTreeMap<i32, Version>>, StoreError> {
+    /// The version of the last record that each partition has now.
+    pub(super) async fn last_versions(&self) -> Result<BTreeMap<i32, Version>, StoreError> {
         let layout = preflight::inspect(&self.topics, self.topic()).await;
         let layout = layout.map_err(|error| StoreError::Failed {
             location: self.topic().to_owned(),
@@ -282,7 +284,7 @@ impl LogEnds for TopicLog {
             source: error.into(),
         })?;
         let ends: Vec<i64> = layout.extents.iter().map(|extent| extent.next).collect();
-        Ok(Some(versions_before(&self.epochs, &ends)))
+        Ok(versions_before(&self.epochs, &ends))
     }
 }
 

@@ -1,0 +1,90 @@
+//! The log of a store: the files or the topic that it was built from, in order.
+//!
+//! Only this room knows which of both it is; the rooms above it ask [`Log`].
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`files`] | a log of imported files |
+//! | [`topic`] | a log that is a topic |
+//! | `bounds` | where reading of a log ended |
+//! | `outcome` | how a use case ends early |
+
+mod bounds;
+pub mod files;
+mod outcome;
+pub mod topic;
+
+use std::path::PathBuf;
+
+pub use self::bounds::Bounds;
+use self::files::FilesLog;
+pub use self::outcome::{
+    BadData, Cancel, InvalidRequest, NoResult, Notify, PartialResult, PreconditionFailed,
+    SignalListener, Stopped,
+};
+use self::topic::{OpenLog, TopicLog, no_epoch};
+use crate::model::visible::visible;
+use crate::store::{AnyStore, EpochStore};
+
+/// Maximum number of imported files that an error lists.
+const MAX_LISTED: usize = 10;
+
+/// The log that a store was built from.
+pub enum Log {
+    /// Imported files.
+    Files(FilesLog),
+    /// A topic.
+    Topic(Box<TopicLog>),
+}
+
+impl Log {
+    /// Opens the log of a store, which messages call `name`. `files` are named exactly if it was
+    /// built from files; `access` is asked for only if it was built from a topic.
+    ///
+    /// # Errors
+    /// The store cannot be read, files are missing, or files are named for a store of a topic;
+    /// brokers do not respond, or the topic is not that of the epochs.
+    pub async fn open(
+        store: &AnyStore,
+        files: &[PathBuf],
+        name: &str,
+        access: OpenLog<'_>,
+    ) -> anyhow::Result<Self> {
+        let is_of_topic = !store.epochs().await?.is_empty();
+        match (is_of_topic, files.is_empty()) {
+            (true, true) => Ok(Self::Topic(Box::new(TopicLog::open(store, &access()?).await?))),
+            (false, false) => Ok(Self::Files(FilesLog::new(store, files)?)),
+            (true, false) => {
+                let problem =
+                    "the store was built from a topic, which is replayed; do not name files";
+                Err(InvalidRequest(problem.into()).into())
+            }
+            (false, true) => Err(no_files(store, name)),
+        }
+    }
+}
+
+/// The error of a store without an epoch if no files are named.
+pub fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
+    match store.is_of_topic() {
+        Ok(true) => no_epoch(name).into(),
+        Ok(false) => {
+            let files = store.embedded().map_or(Ok(Vec::new()), |store| store.imported_files());
+            match files {
+                Ok(files) => InvalidRequest(name_files(name, &files)).into(),
+                Err(error) => error.into(),
+            }
+        }
+        Err(error) => error.into(),
+    }
+}
+
+fn name_files(store: &str, files: &[String]) -> String {
+    let problem = format!("store `{store}` was built from files: name all that were imported");
+    let listed = files.iter().take(MAX_LISTED).map(|file| visible(file)).collect::<Vec<_>>();
+    match files.len().saturating_sub(MAX_LISTED) {
+        _ if files.is_empty() => problem,
+        0 => format!("{problem}: {}", listed.join(" ")),
+        more => format!("{problem}: {} and {more} more", listed.join(" ")),
+    }
+}
