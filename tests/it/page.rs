@@ -1,7 +1,7 @@
 //! The page in a real Chromium: what a person sees, clicks and types.
 //!
-//! Each case starts the real binary and a browser of its own, one case at a time. Screenshots are
-//! in `target/screenshots`.
+//! Each case starts the real binary; they use one browser, one at a time. Screenshots are in
+//! `target/screenshots`.
 
 mod browser;
 mod fleet;

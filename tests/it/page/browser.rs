@@ -37,65 +37,63 @@ const FLAGS: [&str; 12] = [
 ];
 
 /// Becomes the driver. When its standard input closes, for whatever reason, the whole process group
-/// ends: the driver and its browsers.
+/// ends: the driver and its browser.
 const LIFELINE: &str = r#"
 exec 3<&0 </dev/null
 ( while read -r -u 3 _; do :; done; kill -9 0 ) >/dev/null 2>&1 &
 exec chromedriver --port=0 3<&-
 "#;
 
-/// Browsers of this process run one at a time, for several would compete for the processor.
-static TURN: Mutex<()> = Mutex::new(());
+/// The browser of this process, once a case has started it: starting one takes more of the processor
+/// than most cases do. They use it one at a time, each with an origin of its own.
+static SHARED: Mutex<Option<Session>> = Mutex::new(None);
 
-pub struct Browser {
+/// A driver with one browser. Both end with this process.
+struct Session {
     runtime: Runtime,
-    client: Option<Client>,
-    session: String,
-    /// Its port on 127.0.0.1.
+    client: Client,
+    id: String,
+    /// Port of the driver on 127.0.0.1.
     port: u16,
     driver: Child,
-    _turn: MutexGuard<'static, ()>,
 }
+
+/// The turn of a case.
+pub struct Browser(MutexGuard<'static, Option<Session>>);
 
 impl Browser {
     /// `None`, with a message, where Chromium is not installed.
     pub fn start() -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-        if !["chromedriver", "chromium"].iter().all(is_there) {
+        if turn.is_none() && !["chromedriver", "chromium"].iter().all(is_there) {
             return skip("no Chromium: apt-get install -y chromium chromium-driver");
         }
-        let (driver, port) = spawn();
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
-        let wanted = json!({
-            "goog:chromeOptions": { "args": FLAGS },
-            "goog:loggingPrefs": { "performance": "ALL" },
-            "unhandledPromptBehavior": "ignore",
-        });
-        let (client, session) = runtime.block_on(async {
-            let mut builder = ClientBuilder::new(HttpConnector::new());
-            builder.capabilities(wanted.as_object().unwrap().clone());
-            let client = builder.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
-            let session = client.session_id().await.unwrap().unwrap();
-            (client, session)
-        });
-        let client = Some(client);
-        Some(Self { runtime, client, session, port, driver, _turn: turn })
+        turn.get_or_insert_with(Session::start);
+        Some(Self(turn))
+    }
+
+    fn session(&self) -> &Session {
+        self.0.as_ref().expect("a case has a session")
     }
 
     fn client(&self) -> &Client {
-        self.client.as_ref().unwrap()
+        &self.session().client
+    }
+
+    /// Waits for what the client does.
+    fn wait<T>(&self, done: impl Future<Output = T>) -> T {
+        self.session().runtime.block_on(done)
     }
 
     pub fn goto(&self, url: &str) {
-        self.runtime.block_on(self.client().goto(url)).unwrap();
+        self.wait(self.client().goto(url)).unwrap();
     }
 
     /// The result of a script with these arguments.
     #[track_caller]
     pub fn js(&self, script: &str, arguments: &[Value]) -> Value {
-        let ran = self.runtime.block_on(self.client().execute(script, arguments.to_vec()));
+        let ran = self.wait(self.client().execute(script, arguments.to_vec()));
         ran.unwrap_or_else(|fault| panic!("{script}: {fault}"))
     }
 
@@ -165,7 +163,7 @@ impl Browser {
             .then(PointerAction::MoveTo { duration, x, y })
             .then(PointerAction::Down { button: MOUSE_BUTTON_LEFT })
             .then(PointerAction::Up { button: MOUSE_BUTTON_LEFT });
-        self.runtime.block_on(self.client().perform_actions(click)).unwrap();
+        self.wait(self.client().perform_actions(click)).unwrap();
     }
 
     /// Turns the wheel over an element: down for a positive number of pixels.
@@ -187,7 +185,7 @@ impl Browser {
         let pressed = keys.chars().fold(KeyActions::new("keys".to_owned()), |actions, value| {
             actions.then(KeyAction::Down { value }).then(KeyAction::Up { value })
         });
-        self.runtime.block_on(self.client().perform_actions(pressed)).unwrap();
+        self.wait(self.client().perform_actions(pressed)).unwrap();
     }
 
     #[track_caller]
@@ -241,12 +239,12 @@ impl Browser {
     /// A command of the session that the client has no method for.
     #[track_caller]
     fn post(&self, command: &str, body: &Value) -> Value {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.session().port)).unwrap();
         let body = body.to_string();
         let head = format!(
             "POST /session/{}/{command} HTTP/1.1\r\nHost: 127.0.0.1\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            self.session,
+            self.session().id,
             body.len()
         );
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -273,20 +271,58 @@ impl Browser {
     pub fn picture(&self, name: &str) {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots");
         std::fs::create_dir_all(&folder).unwrap();
-        let picture = self.runtime.block_on(self.client().screenshot()).unwrap();
+        let picture = self.wait(self.client().screenshot()).unwrap();
         std::fs::write(folder.join(format!("{name}.png")), picture).unwrap();
+    }
+
+    /// Opens a tab for the next case: what a case asked the DevTools for ends with its own.
+    fn reset(&self) {
+        // Cookies are those of all ports.
+        self.devtools("Network.clearBrowserCookies", &json!({}));
+        self.wait(async {
+            let next = self.client().new_window(true).await?;
+            self.client().close_window().await?;
+            self.client().switch_to_window(next.handle).await
+        })
+        .unwrap();
+        self.requests();
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.picture("failed");
+        if !std::thread::panicking() {
+            return self.reset();
         }
-        if let Some(client) = self.client.take() {
-            // A session that cannot be closed ends with its lifeline.
-            self.runtime.block_on(client.close()).ok();
-        }
+        self.picture("failed");
+        // Whatever the case has left behind ends with the browser.
+        drop(self.0.take());
+    }
+}
+
+impl Session {
+    fn start() -> Self {
+        let (driver, port) = spawn();
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        let wanted = json!({
+            "goog:chromeOptions": { "args": FLAGS },
+            "goog:loggingPrefs": { "performance": "ALL" },
+            "unhandledPromptBehavior": "ignore",
+        });
+        let (client, id) = runtime.block_on(async {
+            let mut builder = ClientBuilder::new(HttpConnector::new());
+            builder.capabilities(wanted.as_object().unwrap().clone());
+            let client = builder.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
+            let id = client.session_id().await.unwrap().unwrap();
+            (client, id)
+        });
+        Self { runtime, client, id, port, driver }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
         drop(self.driver.stdin.take());
         self.driver.wait().ok();
     }
