@@ -49,7 +49,7 @@ C
 client_encryption_options:
   enabled: true
   optional: false
-  require_client_auth: $([ -e "$dir/roles" ] && echo false || echo true)
+  require_client_auth: true
   ssl_context_factory:
     class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
   keystore: $dir/tls/server.pem

@@ -44,8 +44,8 @@ exec 3<&0 </dev/null
 exec chromedriver --port=0 3<&-
 "#;
 
-/// The browser of this process, once a case has started it: starting one takes more of the processor
-/// than most cases do. They use it one at a time, each with an origin of its own.
+/// The browser of this process, once a case has started it: starting one takes more of the
+/// processor than most cases do. They use it one at a time, each with an origin of its own.
 static SHARED: Mutex<Option<Session>> = Mutex::new(None);
 
 /// A driver with one browser. Both end with this process.

@@ -58,15 +58,21 @@ impl Authority {
         self.certificate.to_pem().unwrap()
     }
 
-    /// A certificate for an address or a name, and its key.
-    pub fn sign(&self, host: &str) -> (Vec<u8>, Vec<u8>) {
+    /// A certificate for addresses and names, and its key.
+    pub fn sign(&self, hosts: &[&str]) -> (Vec<u8>, Vec<u8>) {
         let key = new_key();
         let issuer = self.certificate.subject_name().to_owned().unwrap();
-        let mut builder = unsigned(host, &key, &issuer);
+        let mut builder = unsigned(hosts[0], &key, &issuer);
         let mut names = SubjectAlternativeName::new();
         let context = builder.x509v3_context(Some(&self.certificate), None);
-        let is_address = host.parse::<std::net::IpAddr>().is_ok();
-        let names = if is_address { names.ip(host) } else { names.dns(host) };
+        for host in hosts {
+            let is_address = host.parse::<std::net::IpAddr>().is_ok();
+            if is_address {
+                names.ip(host)
+            } else {
+                names.dns(host)
+            };
+        }
         let names = names.build(&context).unwrap();
         builder.append_extension(names).unwrap();
         builder.sign(&self.key, MessageDigest::sha256()).unwrap();
@@ -74,10 +80,10 @@ impl Authority {
     }
 
     /// Writes the files that make a test server accept TLS only, into its folder.
-    pub fn equip(&self, server: &Path, host: &str) {
+    pub fn equip(&self, server: &Path, hosts: &[&str]) {
         let folder = server.join("tls");
         std::fs::create_dir_all(&folder).unwrap();
-        let (certificate, key) = self.sign(host);
+        let (certificate, key) = self.sign(hosts);
         std::fs::write(folder.join("server.pem"), [key, certificate].concat()).unwrap();
         std::fs::write(folder.join("ca.pem"), self.pem()).unwrap();
     }

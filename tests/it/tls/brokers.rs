@@ -33,12 +33,12 @@ fn make_topic(folder: &Folder, broker: &str) {
 fn a_topic_is_filled_and_read_over_tls() {
     let authority = Authority::new("tstar tests");
     let mut folder = Folder::with("ca.pem", authority.pem());
-    let (certificate, key) = authority.sign("127.0.0.1");
+    let (certificate, key) = authority.sign(&["127.0.0.1"]);
     folder.write("cert.pem", certificate);
     folder.write("key.pem", key);
     folder.write("stranger.pem", Authority::new("a stranger").pem());
     let data = folder.path("broker");
-    authority.equip(&data, "127.0.0.1");
+    authority.equip(&data, &["127.0.0.1"]);
     let Some(mut broker) = start_kafka(&data, free_port()) else { return };
     broker.wait_until_heard(LIMIT);
     let topic = format!("--brokers {} --topic samples", broker.address());

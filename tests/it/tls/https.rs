@@ -25,7 +25,7 @@ pub(super) struct Https {
 
 /// Writes a new certificate for this machine, and its key; returns the certificate.
 pub(super) fn write_certificate(folder: &Folder, authority: &Authority) -> Vec<u8> {
-    let (certificate, key) = authority.sign("127.0.0.1");
+    let (certificate, key) = authority.sign(&["127.0.0.1"]);
     folder.write("cert.pem", &certificate);
     folder.write("key.pem", key);
     certificate
@@ -156,7 +156,7 @@ fn a_new_certificate_is_shown_without_a_restart_and_streams_continue() {
     until("the new certificate", LIMIT, replaced, || None);
 
     // A pair that does not belong together changes nothing.
-    folder.write("key.pem", https.authority.sign("127.0.0.1").1);
+    folder.write("key.pem", https.authority.sign(&["127.0.0.1"]).1);
     let failed = "tstar_reload_failed{setting=\"tls_cert\"}";
     until("the reload to fail", LIMIT, || (https.metric(failed) == 1.0).then_some(()), || None);
     assert_eq!(https.shown(), second);
@@ -218,7 +218,7 @@ fn files_of_the_server_that_cannot_be_used_are_reported_at_start() {
     worked_example(&folder);
     let authority = Authority::new("tstar tests");
     write_certificate(&folder, &authority);
-    folder.write("other-key.pem", authority.sign("127.0.0.1").1);
+    folder.write("other-key.pem", authority.sign(&["127.0.0.1"]).1);
     folder.write("empty.pem", "");
     let serve = "serve --listen 127.0.0.1:0 --store sqlite:trips.db";
     for (flags, code, said) in [

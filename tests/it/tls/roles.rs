@@ -1,26 +1,32 @@
-//! A CQL node that accepts clients over TLS only, that have to log in, and may do what the grants
-//! of the documentation allow. Its certificate has a name, not its address.
+//! A CQL node that accepts clients over TLS only, that have to show a certificate and to log in,
+//! and may do what the grants of the documentation allow.
 
-use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
+use openssl::ssl::{SslConnector, SslFiletype, SslMethod, SslVerifyMode};
 use scylla::client::session::{OpenSsl010Config, Session};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::{Builder, Runtime};
-use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, Tls};
+use tstar::internals::store::scylla::{ClientIdentity, ScyllaStore, ScyllaUrl, ServerOptions, Tls};
 use tstar::internals::store::{StoreError, TripRow, TripStore};
 
 use super::authority::Authority;
+use super::nodes::equipped;
 use crate::cli::Folder;
 use crate::conformance::trip;
 use crate::faults::until;
 use crate::keyspace::patient;
 use crate::servers::{LIMIT, Server, free_port, start_cassandra};
 
-/// In the certificate of the node.
+/// In the certificate of the node, with its address.
 const NAME: &str = "nodes.fleet.example";
 
+/// What a client shows.
+const IDENTITY: &str = "--cql-tls-cert cert.pem --cql-tls-key key.pem";
+
 /// A session of the first role, which may do everything; the node creates it after its start.
-async fn session_of_admin(address: &str) -> Option<Session> {
+async fn session_of_admin(address: &str, folder: &Folder) -> Option<Session> {
     let mut connector = SslConnector::builder(SslMethod::tls_client()).unwrap();
+    connector.set_certificate_file(folder.path("cert.pem"), SslFiletype::PEM).unwrap();
+    connector.set_private_key_file(folder.path("key.pem"), SslFiletype::PEM).unwrap();
     connector.set_verify(SslVerifyMode::NONE);
     let builder = SessionBuilder::new().known_node(address).user("cassandra", "cassandra");
     builder.tls_context(Some(OpenSsl010Config::new(connector))).build().await.ok()
@@ -57,14 +63,14 @@ struct Node {
 impl Node {
     fn start() -> Option<Self> {
         let authority = Authority::new("tstar tests");
-        let folder = Folder::with("ca.pem", authority.pem());
+        let folder = equipped(&authority);
         let data = folder.path("node");
-        authority.equip(&data, NAME);
+        authority.equip(&data, &["127.0.0.1", NAME]);
         std::fs::write(data.join("roles"), "").unwrap();
         let mut server = start_cassandra(&data, free_port(), "127.0.0.1", "127.0.0.1")?;
         server.wait_until_heard(LIMIT);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let session = || runtime.block_on(session_of_admin(&server.address()));
+        let session = || runtime.block_on(session_of_admin(&server.address(), &folder));
         let admin = until("the first role", session);
         Some(Self { server, folder, runtime, admin })
     }
@@ -73,7 +79,7 @@ impl Node {
     fn login(&self, role: &str) -> String {
         format!(
             "--store scylla://{}/fleet --cql-tls --cql-tls-ca ca.pem --cql-tls-name {NAME} \
-             --cql-user {role} --cql-password-file password --connect-timeout 20s",
+             {IDENTITY} --cql-user {role} --cql-password-file password --connect-timeout 20s",
             self.server.address()
         )
     }
@@ -81,8 +87,10 @@ impl Node {
     async fn connect(&self, role: &str) -> Result<ScyllaStore, StoreError> {
         let url = ScyllaUrl { nodes: vec![self.server.address()], keyspace: "fleet".into() };
         let (authorities, name) = (Some(self.folder.read("ca.pem")), Some(NAME.to_owned()));
+        let (certificates, key) = (self.folder.read("cert.pem"), self.folder.read("key.pem"));
+        let identity = Some(ClientIdentity { certificates, key });
         let options = ServerOptions {
-            tls: Some(Tls { authorities, name, identity: None }),
+            tls: Some(Tls { authorities, name, identity }),
             user: Some(role.to_owned()),
             password: Some("hunter2".to_owned()),
             password_file: Some(self.folder.path("password")),
@@ -105,8 +113,8 @@ impl Node {
 }
 
 #[test]
-fn roles_may_do_what_their_grants_allow() {
-    let Some(node) = Node::start() else { return };
+fn roles_may_do_over_tls_what_their_grants_allow() {
+    let Some(mut node) = Node::start() else { return };
     let folder = &node.folder;
     folder.write("password", "cassandra\n");
     folder.run(&format!("schema apply --create-keyspace {}", node.login("cassandra"))).ends(0);
@@ -129,15 +137,43 @@ fn roles_may_do_what_their_grants_allow() {
     folder.run(&format!("{tag} {}", node.login("tagger"))).ends(0);
     folder.run(&format!("{tag} {}", node.login("reader"))).ends(78).says(&["denied"]);
 
-    // Without the name, the certificate is not that of the address; nor has it another name.
     let login = node.login("reader");
-    let nameless = login.replace(&format!("--cql-tls-name {NAME}"), "");
-    let refused = "the certificate of a node is refused: ";
-    folder.run(&format!("{lookup} {nameless}")).ends(69).says(&[refused, "address mismatch"]);
     let other = login.replace(NAME, "nodes.other.example");
-    folder.run(&format!("{lookup} {other}")).ends(69).says(&[refused, "hostname mismatch"]);
-    folder.write("password", "hunter3");
-    folder.run(&format!("{lookup} {login}")).ends(78).says(&["denied", "cql_password_file"]);
+    let refused = ["the certificate of a node is refused: ", "hostname mismatch"];
+    folder.run(&format!("{lookup} {other}")).ends(69).says(&refused);
+    let lookup = format!("{lookup} {login}");
+    clients_are_authorised(&mut node.folder, &lookup);
+    node.folder.write("password", "hunter3");
+    node.folder.run(&lookup).ends(78).says(&["denied", "cql_password_file"]);
+}
+
+/// Nodes and clients have to know each other's authority. `lookup` shows what the node accepts.
+fn clients_are_authorised(folder: &mut Folder, lookup: &str) {
+    folder.run(&format!("{lookup} --datacenter datacenter1")).ends(0);
+    // The certificate has the address as well.
+    folder.run(&lookup.replace(&format!("--cql-tls-name {NAME}"), "")).ends(0);
+
+    // Without a CA of its own, the client uses the system's.
+    let system = lookup.replace("--cql-tls-ca ca.pem ", "");
+    folder.env("SSL_CERT_FILE", "ca.pem");
+    folder.run(&system).ends(0);
+
+    let brief = |words: &str| words.replace("--connect-timeout 20s", "--connect-timeout 3s");
+    let named = brief(&lookup.replace("--cql-tls-ca ca.pem", "--cql-tls-ca stranger.pem"));
+    let refused = folder.run(&named).ends(69).prints_nothing();
+    let said = ["cannot be reached", "the certificate of a node is refused: "];
+    refused.says(&said);
+    folder.env("SSL_CERT_FILE", "stranger.pem");
+    folder.run(&brief(&system)).ends(69).prints_nothing().says(&said);
+    // With a certificate by an unknown authority, without any, and without TLS.
+    let strange = "--cql-tls-cert strange-cert.pem --cql-tls-key strange-key.pem";
+    let tls = format!("--cql-tls --cql-tls-ca ca.pem --cql-tls-name {NAME} {IDENTITY}");
+    for (from, to) in [(IDENTITY, strange), (IDENTITY, ""), (&tls, "")] {
+        let words = brief(&lookup.replace(from, to));
+        assert_ne!(words, brief(lookup));
+        folder.run(&words).ends(69).prints_nothing().says(&["cannot be reached"]);
+    }
+    folder.env("SSL_CERT_FILE", "ca.pem");
 }
 
 #[test]

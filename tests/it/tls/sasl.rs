@@ -65,7 +65,7 @@ impl Cluster {
         let issuer = Issuer::start(PASSWORD);
         let folder = Folder::with("ca.pem", authority.pem());
         let (data, port) = (folder.path("broker"), free_port());
-        authority.equip(&data, "127.0.0.1");
+        authority.equip(&data, &["127.0.0.1"]);
         let write = |name: &str, text: String| std::fs::write(data.join(name), text).unwrap();
         write("more.properties", properties(port, &issuer));
         let allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls";
@@ -238,7 +238,7 @@ fn a_run_outlives_a_new_certificate_of_the_broker() {
     cluster.wait_for("rotated", 300);
 
     // A client that trusts the new authority alone proves that the certificate is a new one.
-    second.equip(&cluster.folder.path("broker"), "127.0.0.1");
+    second.equip(&cluster.folder.path("broker"), &["127.0.0.1"]);
     cluster.broker.restart();
     cluster.broker.wait_until_heard(LIMIT);
     cluster.fill(300, &tracker.replace("=ca.pem", "=later.pem"));
