@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::identity::IdError;
+use crate::model::visible::with_causes;
 use crate::store::StoreError;
 use crate::store::skip::REPAIR;
 use crate::views::ViewError;
@@ -169,7 +170,7 @@ impl From<StoreError> for Problem {
         if let StoreError::Malformed(row) = &error {
             return Self::malformed_trip(&row.to_string());
         }
-        tracing::warn!(error = %chain(&error), "store error while answering a request");
+        tracing::warn!(error = %with_causes(&error), "store error while answering a request");
         let detail = match error {
             StoreError::Gone { .. } => {
                 "the file of the store was removed, moved or replaced; put it back, or restart the \
@@ -183,7 +184,7 @@ impl From<StoreError> for Problem {
 
 impl From<ViewError> for Problem {
     fn from(error: ViewError) -> Self {
-        tracing::error!(error = %chain(&error), "a trip cannot be shown");
+        tracing::error!(error = %with_causes(&error), "a trip cannot be shown");
         Self::malformed_trip("the stored trip cannot be shown")
     }
 }
@@ -192,15 +193,4 @@ impl From<IdError> for Problem {
     fn from(error: IdError) -> Self {
         Self::faults(vec![ParamError::new("id", error)])
     }
-}
-
-/// An error and its causes, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

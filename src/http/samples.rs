@@ -16,6 +16,7 @@ use super::params::{Moment, Params};
 use super::problem::{ParamError, Problem};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
+use crate::model::visible::with_causes;
 use crate::ops::ingest_request::{IngestError, Records, SampleResult, SampleSink};
 use crate::store::StoreError;
 
@@ -188,7 +189,7 @@ impl From<IngestError> for Problem {
             }
             IngestError::Busy => Self::busy("store", "another process is writing to the store"),
             error => {
-                tracing::warn!(error = %super::problem::chain(&error), "cannot ingest samples");
+                tracing::warn!(error = %with_causes(&error), "cannot ingest samples");
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "log_unavailable", "the topic cannot be written now")
             }

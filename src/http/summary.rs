@@ -13,6 +13,7 @@ use super::params::{Moment, Params};
 use super::path_params::StopParams;
 use super::problem::{ParamError, Problem};
 use crate::identity::DeviceId;
+use crate::model::visible::with_causes;
 use crate::ops::summary::{SummaryError, SummaryKey, SummaryRequest, Sums, sum_up};
 
 /// Sums over trips.
@@ -69,7 +70,7 @@ impl From<SummaryError> for Problem {
                 Self::faults(vec![ParamError::new("to", error)])
             }
             SummaryError::Row { .. } => {
-                tracing::error!(error = %super::problem::chain(&error), "no summary");
+                tracing::error!(error = %with_causes(&error), "no summary");
                 Self::malformed_trip("a stored trip is malformed")
             }
         }

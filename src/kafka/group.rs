@@ -13,7 +13,7 @@ use rdkafka_extra::LoggedIn;
 use super::client::Brokers;
 use super::problems::{self, Problems};
 use super::rights::Right;
-use super::{KafkaError, client_error};
+use super::{KafkaError, client_error, offset_list};
 
 /// Request timeout if [`Brokers`] sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -108,11 +108,8 @@ impl Group {
     /// # Errors
     /// The brokers refuse, or none responds.
     pub fn set(&self, topic: &str, offsets: &BTreeMap<i32, i64>) -> Result<(), KafkaError> {
-        let mut list = TopicPartitionList::new();
-        for (&partition, &offset) in offsets {
-            list.add_partition_offset(topic, partition, Offset::Offset(offset))
-                .map_err(client_error("naming an offset"))?;
-        }
+        let offsets = offsets.iter().map(|(&partition, &offset)| (partition, offset));
+        let list = offset_list(topic, offsets).map_err(client_error("naming an offset"))?;
         let set = self.client.commit(&list, CommitMode::Sync);
         let rights = [Right::group("Read", &self.name), Right::topic("Read", topic)];
         let failed =

@@ -62,7 +62,9 @@ pub mod topic_settings;
 pub mod transactions;
 pub mod unreadable;
 
-use rdkafka::error::KafkaError as ClientError;
+use rdkafka::TopicPartitionList;
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::topic_partition_list::Offset;
 
 use self::rights::Right;
 
@@ -241,6 +243,18 @@ fn no_outputs(brokers: &str, topics: &[String], partitions: &i32) -> String {
         "{noun} `{topics}` {verb} not exist; start with --create-topics, or create \
          by hand: {commands}"
     )
+}
+
+/// Offsets of partitions of a topic, as the client takes them.
+fn offset_list(
+    topic: &str,
+    offsets: impl IntoIterator<Item = (i32, i64)>,
+) -> KafkaResult<TopicPartitionList> {
+    let mut list = TopicPartitionList::new();
+    for (partition, offset) in offsets {
+        list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+    }
+    Ok(list)
 }
 
 /// Adds to an error of the client what it was asked to do.

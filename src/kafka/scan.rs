@@ -3,11 +3,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{Message, OwnedMessage};
-use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_extra::LoggedIn;
 
@@ -15,7 +13,7 @@ use super::client::Brokers;
 use super::rights::Right;
 use super::topic::OffsetRange;
 use super::unreadable::{self, UnreadableBatch};
-use super::{KafkaError, client_error};
+use super::{KafkaError, client_error, offset_list};
 use crate::model::time::format_duration;
 
 /// Maximum wait of one poll.
@@ -160,9 +158,8 @@ impl Scan {
     }
 
     fn start_partition(&mut self, partition: i32, remaining: Range<i64>) -> Result<(), KafkaError> {
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic, partition, Offset::Offset(remaining.start))
-            .and_then(|()| self.consumer.assign(&list))
+        offset_list(&self.topic, [(partition, remaining.start)])
+            .and_then(|list| self.consumer.assign(&list))
             .map_err(client_error("starting to read a topic"))?;
         self.current = Some((partition, remaining));
         Ok(())

@@ -6,18 +6,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::message::{BorrowedMessage, Message};
-use rdkafka::topic_partition_list::Offset;
 use rdkafka_extra::LoggedIn;
 use serde_json::value::RawValue;
 
 use super::client::Brokers;
 use super::rights::Right;
 use super::topic::Topics;
-use super::{KafkaError, client_error};
+use super::{KafkaError, client_error, offset_list};
 use crate::telemetry;
 
 /// Maximum wait of one poll.
@@ -244,12 +242,9 @@ impl TailReader {
         let share = self.keep.records / extents.len().max(1);
         let share = i64::try_from(share).unwrap_or(i64::MAX);
         let starts: Vec<_> = extents.iter().map(|it| it.first.max(it.next - share)).collect();
-        let mut list = TopicPartitionList::new();
-        for (partition, &start) in (0..).zip(&starts) {
-            list.add_partition_offset(&self.topic, partition, Offset::Offset(start))
-                .map_err(client_error("starting to read the change feed"))?;
-        }
-        self.consumer.assign(&list).map_err(client_error("starting to read the change feed"))?;
+        offset_list(&self.topic, (0..).zip(starts.iter().copied()))
+            .and_then(|list| self.consumer.assign(&list))
+            .map_err(client_error("starting to read the change feed"))?;
         let empty = extents.iter().map(|it| it.first >= it.next).collect();
         // If the `Tail` was dropped, the next update reports it.
         self.update(|ring| ring.init_partitions(&starts, empty)).ok();

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -17,7 +16,7 @@ use super::client::Brokers;
 use super::problems::{self, Problems};
 use super::rights::Right;
 use super::topic_settings::{self, TopicSettings};
-use super::{KafkaError, client_error};
+use super::{KafkaError, client_error, offset_list};
 
 /// Request timeout if [`Brokers`] sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -248,11 +247,8 @@ impl Topics {
         offsets: &BTreeMap<i32, i64>,
     ) -> Result<(), KafkaError> {
         let doing = "deleting resolved dead letters";
-        let mut list = TopicPartitionList::new();
-        for (&partition, &offset) in offsets {
-            list.add_partition_offset(topic, partition, Offset::Offset(offset))
-                .map_err(client_error(doing))?;
-        }
+        let offsets = offsets.iter().map(|(&partition, &offset)| (partition, offset));
+        let list = offset_list(topic, offsets).map_err(client_error(doing))?;
         let deleted = self.admin.delete_records(&list, &self.admin_options()).await;
         let rights = [Right::topic("Delete", topic)];
         let deleted = deleted.map_err(|error| self.failed(&rights, &error))?;
@@ -312,10 +308,7 @@ pub(super) fn at_time<C: ConsumerContext>(
     extents: &[(i32, OffsetRange)],
     timeout: Duration,
 ) -> KafkaResult<BTreeMap<i32, i64>> {
-    let mut times = TopicPartitionList::new();
-    for &(partition, _) in extents {
-        times.add_partition_offset(topic, partition, Offset::Offset(time_ms))?;
-    }
+    let times = offset_list(topic, extents.iter().map(|&(partition, _)| (partition, time_ms)))?;
     let answer = client.offsets_for_times(times, timeout)?;
     let mut offsets = BTreeMap::new();
     for &(partition, extent) in extents {

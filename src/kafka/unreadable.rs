@@ -6,15 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_extra::{Event, PartitionQueue};
 
 use super::client::Brokers;
-use super::{KafkaError, client_error};
+use super::{KafkaError, client_error, offset_list};
 
 /// Maximum wait of one poll.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
@@ -136,9 +134,8 @@ impl Probe<'_> {
         self.consumer.unassign().map_err(failed())?;
         // Discard events of the previous offset.
         while self.queue.poll(Duration::ZERO).is_some() {}
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(self.topic, self.partition, Offset::Offset(offset))
-            .and_then(|()| self.consumer.assign(&list))
+        offset_list(self.topic, [(self.partition, offset)])
+            .and_then(|list| self.consumer.assign(&list))
             .map_err(failed())
     }
 }

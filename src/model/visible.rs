@@ -74,6 +74,13 @@ pub fn shell_word(word: &str) -> String {
 /// Placeholder in messages for secrets: passwords, and the user names next to them.
 pub const NOT_SHOWN: &str = "(not shown)";
 
+/// An error and its causes, on one line.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// A URL for a message, with user name and password replaced.
 #[must_use]
 pub fn without_credentials(url: &str) -> String {

@@ -1,7 +1,6 @@
 //! One request to a server, bounded in time and size. hyper serves the HTTP API of this program,
 //! so its client half adds no dependency.
 
-use std::error::Error;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -14,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::url::WebUrl;
+use crate::model::visible::with_causes;
 use crate::tls::{Authorities, Connector};
 
 /// Maximum size of a response, bytes: a schema at its maximum, escaped in JSON.
@@ -155,14 +155,4 @@ where
         closed = &mut connection => closed.map_err(broken)?,
     }
     exchange.await
-}
-
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

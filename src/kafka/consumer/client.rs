@@ -14,11 +14,11 @@ use rdkafka_extra::{QueuedMessage, RecordConsumer};
 use tokio::time::Instant;
 
 use super::rebalance::RebalanceContext;
-use crate::kafka::KafkaError;
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use crate::kafka::record::Record;
 use crate::kafka::topic::{OffsetRange, at_time};
 use crate::kafka::unreadable::{self, UnreadableBatch};
+use crate::kafka::{KafkaError, offset_list};
 
 /// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -157,14 +157,6 @@ pub trait GroupClient {
     fn sleep(&self, delay: Duration);
 }
 
-fn list(topic: &str, offsets: &[(i32, i64)]) -> KafkaResult<TopicPartitionList> {
-    let mut list = TopicPartitionList::new();
-    for &(partition, offset) in offsets {
-        list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
-    }
-    Ok(list)
-}
-
 fn partition_list(topic: &str, partitions: &[i32]) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
     for &partition in partitions {
@@ -240,7 +232,7 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
 
     fn assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
         redirect(self, starts);
-        Consumer::assign(self, &list(topic(self), starts)?)
+        Consumer::assign(self, &offset_list(topic(self), starts.iter().copied())?)
     }
 
     fn unassign(&self) -> KafkaResult<()> {
@@ -249,7 +241,7 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
 
     fn incremental_assign(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
         redirect(self, starts);
-        Consumer::incremental_assign(self, &list(topic(self), starts)?)
+        Consumer::incremental_assign(self, &offset_list(topic(self), starts.iter().copied())?)
     }
 
     fn incremental_unassign(&self, partitions: &[i32]) -> KafkaResult<()> {
@@ -269,7 +261,7 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
     }
 
     fn commit(&self, offsets: &[(i32, i64)], mode: CommitMode) -> KafkaResult<()> {
-        Consumer::commit(self, &list(topic(self), offsets)?, mode)
+        Consumer::commit(self, &offset_list(topic(self), offsets.iter().copied())?, mode)
     }
 
     fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {

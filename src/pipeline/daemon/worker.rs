@@ -13,6 +13,7 @@ use crate::kafka::partition_handle::WorkerExit;
 use crate::kafka::raw_batch::RawBatch;
 use crate::kafka::record::RecordReader;
 use crate::model::epoch::{Log, Versions};
+use crate::model::visible::with_causes;
 use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
 use crate::pipeline::schemas::{FindSchemas, WantedSchemas};
 use crate::source::{Batch, Entry, Source, SourceError};
@@ -37,17 +38,6 @@ pub struct WorkerReport {
 /// Whether an error is caused by the data of one partition, so that the other workers can continue.
 pub(super) fn is_partition_error(error: &StoreError) -> bool {
     matches!(error, StoreError::Malformed(_))
-}
-
-/// The error with its causes, on one line.
-fn with_causes(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// The batches of a partition, until it is revoked.

@@ -9,6 +9,7 @@ use protox::prost_reflect::prost_types::{
 use protox::prost_reflect::{DescriptorPool, FileDescriptor, Kind};
 
 use crate::model::schema::SchemaSource;
+use crate::model::visible::with_causes;
 use crate::source::bounds::{Counts, MAX_REFERENCES, check_depth, check_name};
 
 /// Name of the schema's own file, in messages too.
@@ -57,11 +58,6 @@ fn parse(name: &str, text: &str) -> Result<FileDescriptorProto, String> {
     let file = File::from_source(name, text);
     let file = file.map_err(|error| format!("is not valid: {}", with_causes(&error)))?;
     Ok(file.file_descriptor_proto().clone())
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Resolves the names in files. Each sees all files: the search for what a file imports publicly
