@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -14,18 +14,19 @@ use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use utoipa::ToSchema;
+use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::access::Access;
 use super::app::App;
 use super::clients::{ClientKey, ClientSlot, Peer};
-use super::feed::FeedCursor;
 use super::params::Params;
 use super::phase::{Phase, draining};
 use super::problem::{ParamError, Problem};
 use super::token::Right;
 use super::trip_response::MAX_LIST;
 use crate::kafka::tail::Offsets;
+use crate::log::changes::{ChangeFeed, FeedCursor, FeedError};
 
 /// How often a stream polls for new events.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -38,6 +39,52 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Events read at once.
 const CHUNK: usize = 100;
+
+/// Regular expression of a cursor.
+const CURSOR_PATTERN: &str = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$";
+
+impl PartialSchema for FeedCursor {
+    fn schema() -> RefOr<Schema> {
+        let number = Object::builder()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .description(Some("If the store keeps the change feed: number of the event"));
+        let text =
+            Object::builder().schema_type(Type::String).pattern(Some(CURSOR_PATTERN)).description(
+                Some("If a topic holds the change feed: offset of the next event by partition"),
+            );
+        Schema::OneOf(OneOf::builder().item(number).item(text).build()).into()
+    }
+}
+
+impl ToSchema for FeedCursor {}
+
+impl From<FeedError> for Problem {
+    fn from(error: FeedError) -> Self {
+        let detail = error.to_string();
+        match error {
+            FeedError::Store(error) => error.into(),
+            FeedError::Unavailable(_) => no_changes(detail),
+            FeedError::NoChange(_) => Self::new(StatusCode::NOT_FOUND, "no_change", detail),
+            FeedError::Gone { oldest, .. } => {
+                Self::new(StatusCode::GONE, "changes_gone", detail).with("oldest", oldest)
+            }
+        }
+    }
+}
+
+fn no_changes(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "no_changes", detail.into())
+}
+
+impl App {
+    /// The change feed.
+    pub(super) fn feed(&self) -> Result<Arc<ChangeFeed>, Problem> {
+        self.opened()?.feed.ok_or_else(|| {
+            no_changes("the store has no change feed, and no topic is read; pass --brokers")
+        })
+    }
+}
 
 /// An event with its cursor.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -160,7 +207,7 @@ async fn resume_cursor(app: &App, after: Option<Offsets>) -> Result<FeedCursor, 
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
-    app.feed()?.cursor_after(after)
+    Ok(app.feed()?.cursor_after(after)?)
 }
 
 /// A stream of one client.
@@ -216,7 +263,7 @@ impl Follower {
         let feed = self.app.feed()?;
         let new = feed.after(&self.after, CHUNK)?;
         if !new.is_empty() {
-            feed.cursor_after(Some(self.after.numbers()))?;
+            feed.cursor_after(Some(self.after.numbers.clone()))?;
         }
         Ok(new)
     }

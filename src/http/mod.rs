@@ -16,7 +16,6 @@
 //! | `trips`, `trip_lists`, `summary`, `explain`, `tags` | routes of trips |
 //! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
 //! | `fresh` | answers that see the memory of the daemon in this process, and name other owners |
-//! | `feed` | the source of the change feed: the store or a topic |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
 //! | `openapi`, `examples` | the description of the API |
@@ -33,7 +32,6 @@ mod connection;
 mod devices;
 mod examples;
 mod explain;
-mod feed;
 mod fresh;
 mod health;
 mod list_options;

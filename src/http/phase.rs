@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::kafka::tail::Tail;
+use crate::log::changes::ChangeFeed;
 use crate::ops::ingest_request::SampleSink;
 use crate::ops::serve::ServedLog;
-use crate::ops::tag_feed::TagFeed;
 use crate::store::{AnyStore, Timed};
 
 /// The store that is served; its operations are timed for the metrics.
@@ -19,27 +18,25 @@ pub struct OpenStore {
     pub(super) store: Arc<Store>,
     /// Maximum gap in a trip, ms.
     pub(super) max_gap_ms: i64,
-    /// The change feed, if a topic keeps it.
-    pub(super) feed: Option<Arc<Tail>>,
+    /// The change feed.
+    pub(super) feed: Option<Arc<ChangeFeed>>,
     /// Where samples go, if they are accepted.
     pub(super) sink: Option<Arc<SampleSink>>,
-    /// Where tags are announced, if a topic keeps the change feed.
-    pub(super) tags: Option<Arc<TagFeed>>,
 }
 
 impl OpenStore {
     /// A store with its log.
     #[must_use]
     pub fn new(store: Arc<Store>, log: ServedLog) -> Self {
-        let (feed, sink) = (log.feed.map(Arc::new), log.sink.map(Arc::new));
-        let tags = log.tags.map(Arc::new);
-        Self { store, max_gap_ms: log.max_gap_ms, feed, sink, tags }
+        let feed = ChangeFeed::of_store(&store.0, log.feed).map(Arc::new);
+        Self { store, max_gap_ms: log.max_gap_ms, feed, sink: log.sink.map(Arc::new) }
     }
 
     /// A store that no topic was read into yet; `max_gap_ms` is that of the settings.
     #[must_use]
     pub fn without_log(store: Arc<Store>, max_gap_ms: i64) -> Self {
-        Self { store, max_gap_ms, feed: None, sink: None, tags: None }
+        let feed = ChangeFeed::of_store(&store.0, None).map(Arc::new);
+        Self { store, max_gap_ms, feed, sink: None }
     }
 }
 

@@ -16,11 +16,12 @@ use super::body::{Limited, MAX_TAG, require_json};
 use super::fresh::find;
 use super::origin;
 use super::params::Params;
-use super::problem::{ParamError, Problem, chain};
+use super::problem::{ParamError, Problem};
 use super::trip_response::with_header;
 use super::trips::path_segment;
+use crate::log::changes::AnnounceError;
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
-use crate::ops::tag_feed::AnnounceError;
+use crate::model::visible::with_causes;
 use crate::ops::tags::{self, TagCondition, TagError, TagTarget};
 use crate::store::{StoreError, TripRow};
 use crate::views::{TagJson, TagValues, TripTagJson, tag_values, trip_tags};
@@ -67,7 +68,7 @@ impl App {
         device_id: &str,
         changes: impl IntoIterator<Item = (&Tag, bool)> + Send,
     ) -> Result<(), Problem> {
-        let Some(feed) = self.opened()?.tags else { return Ok(()) };
+        let Some(feed) = self.opened()?.feed else { return Ok(()) };
         Ok(feed.announce(device_id, changes).await?)
     }
 }
@@ -77,7 +78,7 @@ impl From<AnnounceError> for Problem {
         match error {
             AnnounceError::View(error) => error.into(),
             AnnounceError::Feed { .. } => {
-                tracing::warn!(error = %chain(&error), "a tag was not announced");
+                tracing::warn!(error = %with_causes(&error), "a tag was not announced");
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "feed_unavailable", error)
             }
         }

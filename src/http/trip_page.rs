@@ -10,7 +10,6 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::app::App;
-use super::feed::FeedCursor;
 use super::fresh::Fresh;
 use super::list_options::{ListOptions, media_type};
 use super::problem::Problem;
@@ -18,6 +17,7 @@ use super::trip_response::{
     LARGE, MAX_LIST, MIN_SAMPLE, TripAnswer, approximate_size, with_header,
 };
 use crate::identity::{DeviceId, TripId};
+use crate::log::changes::FeedCursor;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::model::tag::TripTags;
 use crate::ops::tags::of_spans;
@@ -102,7 +102,7 @@ impl<'a> Page<'a> {
     /// An empty page, the first one unless there is a cursor.
     pub fn new(app: &'a App, store: Fresh<'a>, options: ListOptions, is_first: bool) -> Self {
         // Before any row is read: no change is missed in between.
-        let changes = is_first.then(|| app.feed().and_then(|feed| feed.cursor_after(None)).ok());
+        let changes = is_first.then(|| app.feed().ok()?.cursor_after(None).ok());
         Self {
             app,
             store,

@@ -6,10 +6,12 @@
 //! |---|---|
 //! | [`files`] | a log of imported files |
 //! | [`topic`] | a log that is a topic |
+//! | [`changes`] | the change feed from a cursor |
 //! | `bounds` | where reading of a log ended |
 //! | `outcome` | how a use case ends early |
 
 mod bounds;
+pub mod changes;
 pub mod files;
 mod outcome;
 pub mod topic;

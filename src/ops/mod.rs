@@ -25,7 +25,6 @@ pub mod schema;
 pub mod serve;
 pub mod simulate;
 pub mod summary;
-pub mod tag_feed;
 pub mod tags;
 pub mod trip_filter;
 pub mod trips;

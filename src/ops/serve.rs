@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ingest_request::{FileSink, SampleSink, TopicSink};
-use super::tag_feed::TagFeed;
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
-use crate::kafka::tail::{Keep, Tail};
-use crate::kafka::topic_names::feed_topic;
+use crate::log::changes::TopicFeed;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
@@ -65,11 +63,9 @@ pub struct ServedLog {
     /// Maximum gap within a trip, ms.
     pub max_gap_ms: i64,
     /// The change feed, if a topic keeps it.
-    pub feed: Option<Tail>,
+    pub feed: Option<TopicFeed>,
     /// Where samples go, if they are accepted.
     pub sink: Option<SampleSink>,
-    /// Where tags are announced, if a topic keeps the change feed.
-    pub tags: Option<TagFeed>,
 }
 
 /// Opens the store and its log, as soon as they are available.
@@ -130,7 +126,7 @@ fn file_log(request: &ServeRequest, file: (PathBuf, FileId), stored: Option<&Rul
         let kept = (request.keep_changes, request.max_dead_letters);
         SampleSink::File(Box::new(FileSink::new(file, rules, kept, request.clock)))
     });
-    ServedLog { max_gap_ms, feed: None, sink, tags: None }
+    ServedLog { max_gap_ms, feed: None, sink }
 }
 
 /// Samples go to the topic that the store was built from.
@@ -140,7 +136,7 @@ fn topic_log(
     has_feed_topic: bool,
 ) -> anyhow::Result<ServedLog> {
     let brokers = (request.brokers)()?;
-    let start_feed = || Tail::start(&brokers, &feed_topic(&newest.topic), Keep::default());
+    let start_feed = || TopicFeed::start(&brokers, &newest.topic);
     let feed = has_feed_topic.then(start_feed).transpose()?;
     let sink = if request.accepts_samples {
         let on_waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
@@ -150,8 +146,7 @@ fn topic_log(
     } else {
         None
     };
-    let tags = has_feed_topic.then(|| TagFeed::new(&brokers, &newest.topic));
-    Ok(ServedLog { max_gap_ms: newest.rules.max_gap_ms, feed, sink, tags })
+    Ok(ServedLog { max_gap_ms: newest.rules.max_gap_ms, feed, sink })
 }
 
 #[cfg(test)]

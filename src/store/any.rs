@@ -166,24 +166,6 @@ impl AnyStore {
         }
     }
 
-    /// Sequence numbers of the change events that the store itself keeps: the first, and the one
-    /// after the last. `None` if a topic keeps them.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn kept_changes(&self) -> Result<Option<(i64, i64)>, StoreError> {
-        self.embedded().map(|store| store.kept_changes()).transpose()
-    }
-
-    /// At most `limit` change events after a sequence number, each with its own number; empty if a
-    /// topic keeps them.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
-        self.embedded().map_or_else(|| Ok(Vec::new()), |store| store.changes(after, limit))
-    }
-
     /// Checks that the store can be read.
     ///
     /// # Errors
