@@ -9,10 +9,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::exit;
+use crate::log::redecode::DecodeOverrides;
 use crate::model::control::ControlKeys;
 use crate::model::tag::TagFilter;
 use crate::model::time::parse_duration;
-use crate::ops::dlq::DecodeOverrides;
 use crate::ops::{InvalidRequest, PreconditionFailed};
 use crate::settings::{
     CQL_PASSWORD, Group, Kind, LogFormat, Origin, Origins, Setting, Settings, SettingsError,

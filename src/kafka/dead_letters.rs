@@ -64,18 +64,7 @@ impl Fate {
 
 /// A record of the dead letter topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DlqRecord {
-    /// Partition number, from 0.
-    pub partition: i32,
-    /// Offset in the partition.
-    pub offset: Offset,
-    /// Kind of the record.
-    pub what: DlqRecordKind,
-}
-
-/// Kind of a record of the dead letter topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DlqRecordKind {
+enum DlqRecord {
     /// A dead letter.
     Letter(Box<DeadLetter>),
     /// A fate record for the letter at this offset of the same partition.
@@ -84,9 +73,12 @@ pub enum DlqRecordKind {
     Foreign,
 }
 
+/// Partition and offset of a record, and what it is.
+type RecordAt<T> = Result<(i32, Offset, T), KafkaError>;
+
 /// Set of resolved letters: a bitmap over the offsets, in pages that exist only where a bit is set.
 #[derive(Debug, Default)]
-pub struct Fates(BTreeMap<(i32, i64), Box<[u64; 64]>>);
+struct Fates(BTreeMap<(i32, i64), Box<[u64; 64]>>);
 
 impl Fates {
     fn decode_offset(offset: Offset) -> (i64, usize, u32) {
@@ -100,8 +92,7 @@ impl Fates {
     }
 
     /// Whether the letter was resolved.
-    #[must_use]
-    pub fn has(&self, partition: i32, offset: Offset) -> bool {
+    fn has(&self, partition: i32, offset: Offset) -> bool {
         let (page, word, bit) = Self::decode_offset(offset);
         self.0.get(&(partition, page)).is_some_and(|page| page[word] & (1 << bit) != 0)
     }
@@ -135,33 +126,50 @@ impl LetterTopic {
         &self.name
     }
 
-    /// End offset of each partition: a [`LetterScan`] stops there.
+    /// End offset of each partition when this topic was opened.
     #[must_use]
     pub fn ends(&self) -> BTreeMap<i32, i64> {
         (0..).zip(&self.extents).map(|(partition, extent)| (partition, extent.next)).collect()
     }
 
-    /// Finds the resolved letters: reads the whole topic.
+    /// Reads the letters that are not resolved, partition by partition, oldest first. `None`: the
+    /// record is not a letter; another program wrote it. Before that, reads the whole topic.
     ///
     /// # Errors
     /// No broker responds, or the client failed.
-    pub fn fates(&self) -> Result<Fates, KafkaError> {
-        let (mut fates, mut scan) = (Fates::default(), self.scan()?);
-        while let Some(found) = scan.next_found()? {
-            if let DlqRecordKind::FateOf(offset) = found.what {
-                fates.record_offset(found.partition, Offset(offset));
+    pub fn unresolved(
+        &self,
+    ) -> Result<impl Iterator<Item = RecordAt<Option<DeadLetter>>> + use<>, KafkaError> {
+        let all = || (0..).zip(self.extents.iter().copied()).collect();
+        let mut fates = Fates::default();
+        for record in self.records(all())? {
+            if let (partition, _, DlqRecord::FateOf(offset)) = record? {
+                fates.record_offset(partition, Offset(offset));
             }
         }
-        Ok(fates)
+        Ok(self.records(all())?.filter_map(move |record| match record {
+            Ok((partition, offset, DlqRecord::Letter(letter))) => {
+                (!fates.has(partition, offset)).then(|| Ok((partition, offset, Some(*letter))))
+            }
+            Ok((partition, offset, DlqRecord::Foreign)) => Some(Ok((partition, offset, None))),
+            Ok((_, _, DlqRecord::FateOf(_))) => None,
+            Err(error) => Some(Err(error)),
+        }))
     }
 
-    /// Reads every record, partition by partition, oldest first.
-    ///
-    /// # Errors
-    /// The client cannot be created.
-    pub fn scan(&self) -> Result<LetterScan, KafkaError> {
-        let extents = (0..).zip(self.extents.iter().copied()).collect();
-        Ok(LetterScan(Scan::new(&self.brokers, &self.name, extents)?))
+    /// Reads every record of offset ranges.
+    fn records(
+        &self,
+        extents: Vec<(i32, OffsetRange)>,
+    ) -> Result<impl Iterator<Item = RecordAt<DlqRecord>> + use<>, KafkaError> {
+        let mut scan = Scan::new(&self.brokers, &self.name, extents)?;
+        Ok(std::iter::from_fn(move || {
+            let message = scan.next_message().transpose()?;
+            Some(message.map(|message| {
+                let record = classify(&Record::from_letter(&message));
+                (message.partition(), Offset(message.offset()), record)
+            }))
+        }))
     }
 
     /// Reads the letter at a position; `None` if there is none, or it was resolved.
@@ -174,17 +182,13 @@ impl LetterTopic {
             return Ok(None);
         };
         let rest = vec![(partition, OffsetRange { first: offset.get(), ..*extent })];
-        let mut scan = LetterScan(Scan::new(&self.brokers, &self.name, rest)?);
-        let letter = match scan.next_found()? {
-            Some(DlqRecord { offset: at, what: DlqRecordKind::Letter(letter), .. })
-                if at == offset =>
-            {
-                *letter
-            }
+        let mut records = self.records(rest)?;
+        let letter = match records.next().transpose()? {
+            Some((_, at, DlqRecord::Letter(letter))) if at == offset => *letter,
             _ => return Ok(None),
         };
-        while let Some(found) = scan.next_found()? {
-            if found.what == DlqRecordKind::FateOf(offset.get()) {
+        for record in records {
+            if record?.2 == DlqRecord::FateOf(offset.get()) {
                 return Ok(None);
             }
         }
@@ -233,29 +237,10 @@ pub fn replay_record(
     ProducerRecord { key, value, headers, timestamp_ms: timestamp_ms.map(LogTime::ms) }
 }
 
-/// Reads the records of the topic, one after the other.
-pub struct LetterScan(Scan);
-
-impl LetterScan {
-    /// Returns the next record; `None` at the end.
-    ///
-    /// # Errors
-    /// No broker responds, or the client failed.
-    pub fn next_found(&mut self) -> Result<Option<DlqRecord>, KafkaError> {
-        let Some(message) = self.0.next_message()? else { return Ok(None) };
-        let what = classify(&Record::from_letter(&message));
-        Ok(Some(DlqRecord {
-            partition: message.partition(),
-            offset: Offset(message.offset()),
-            what,
-        }))
-    }
-}
-
-fn classify(record: &Record<'_>) -> DlqRecordKind {
+fn classify(record: &Record<'_>) -> DlqRecord {
     let headers = &record.headers;
     if let Some(letter) = parse_letter(record) {
-        return DlqRecordKind::Letter(Box::new(letter));
+        return DlqRecord::Letter(Box::new(letter));
     }
     // A record with a sample may contain these headers too, but then it has further headers after
     // them.
@@ -263,11 +248,11 @@ fn classify(record: &Record<'_>) -> DlqRecordKind {
         [(fate, Some(_)), (fate_of, Some(position))] if fate == FATE && fate_of == FATE_OF => {
             position
         }
-        _ => return DlqRecordKind::Foreign,
+        _ => return DlqRecord::Foreign,
     };
     let position = std::str::from_utf8(letter_position).ok();
     let offset = position.and_then(|position| position.split_once(':')?.1.parse().ok());
-    offset.map_or(DlqRecordKind::Foreign, DlqRecordKind::FateOf)
+    offset.map_or(DlqRecord::Foreign, DlqRecord::FateOf)
 }
 
 /// Decodes a dead letter: the inverse of [`letter_limit::full_record`].

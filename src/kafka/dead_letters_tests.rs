@@ -19,7 +19,7 @@ fn letter_with_header_clash() -> DeadLetter {
     ])
 }
 
-fn read(out: &ProducerRecord) -> DlqRecordKind {
+fn read(out: &ProducerRecord) -> DlqRecord {
     classify(&Record {
         offset: Offset(5),
         log_time_ms: LogTime(out.timestamp_ms.unwrap_or(0)),
@@ -47,27 +47,24 @@ fn a_letter_is_read_back_as_it_was_written() {
     assert!(!whole.is_cut() && cut.is_cut() && all_cut.is_cut());
     for letter in [whole, cut, all_cut, bare] {
         let read = read(&letter_limit::full_record("samples", &letter));
-        assert_eq!(read, DlqRecordKind::Letter(Box::new(letter)));
+        assert_eq!(read, DlqRecord::Letter(Box::new(letter)));
     }
 }
 
 #[test]
 fn a_fate_names_its_letter_and_other_records_are_foreign() {
     let fate = Fate::Replayed.record(3, Offset(71));
-    assert_eq!(read(&fate), DlqRecordKind::FateOf(71));
+    assert_eq!(read(&fate), DlqRecord::FateOf(71));
     let foreign = |headers| read(&ProducerRecord { headers, ..ProducerRecord::default() });
-    assert_eq!(foreign(vec![]), DlqRecordKind::Foreign);
-    assert_eq!(
-        foreign(vec![header(FATE, "replayed"), header(FATE_OF, "71")]),
-        DlqRecordKind::Foreign
-    );
+    assert_eq!(foreign(vec![]), DlqRecord::Foreign);
+    assert_eq!(foreign(vec![header(FATE, "replayed"), header(FATE_OF, "71")]), DlqRecord::Foreign);
     let mut connect = letter_limit::full_record("samples", &letter_with_header_clash()).headers;
     for (name, value) in &mut connect {
         if name == letter_limit::CONNECTOR {
             *value = Some(b"sink".to_vec());
         }
     }
-    assert_eq!(foreign(connect), DlqRecordKind::Foreign, "another connector");
+    assert_eq!(foreign(connect), DlqRecord::Foreign, "another connector");
 }
 
 #[test]

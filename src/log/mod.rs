@@ -7,13 +7,21 @@
 //! | [`files`] | a log of imported files |
 //! | [`topic`] | a log that is a topic |
 //! | [`changes`] | the change feed from a cursor |
+//! | [`letters`] | dead letters: opened, filtered, found and removed |
+//! | [`redecode`] | decodes dead letters again |
+//! | [`retry`] | appends dead letters to the log |
+//! | [`device_partition`] | the partition of a device's records |
 //! | `bounds` | where reading of a log ended |
 //! | `outcome` | how a use case ends early |
 
 mod bounds;
 pub mod changes;
+pub mod device_partition;
 pub mod files;
+pub mod letters;
 mod outcome;
+pub mod redecode;
+pub mod retry;
 pub mod topic;
 
 use std::path::PathBuf;

@@ -13,6 +13,26 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Offset, Version};
 
+/// Kind of the log that a store was built from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// Files: records have no keys.
+    Files,
+    /// A topic.
+    Topic,
+}
+
+impl LogKind {
+    /// Name in a store file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Topic => "topic",
+        }
+    }
+}
+
 /// A generation of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {

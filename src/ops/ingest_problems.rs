@@ -4,8 +4,7 @@ use serde::Serialize;
 
 use crate::model::reason::DeadReason;
 use crate::source::{RecordContext, suggest};
-use crate::store::sqlite::DeadLetterFilter;
-use crate::store::{DeadLetter, EmbeddedStore, StoreError};
+use crate::store::{DeadLetter, EmbeddedStore, LetterFilter, StoreError};
 use crate::telemetry::counts::SampleCounts;
 
 /// Number of reasons that an import reports.
@@ -54,9 +53,8 @@ pub(super) fn problems(
     let mut problems = Vec::new();
     for (reason, count) in reasons.into_iter().take(MAX_PROBLEMS) {
         let first_after = |after| {
-            let reason = Some(reason);
-            let filter = DeadLetterFilter { reason, after, limit: 1, ..Default::default() };
-            Ok::<_, StoreError>(store.dead_letters(&filter)?.pop())
+            let filter = LetterFilter { reason: Some(reason), ..LetterFilter::default() };
+            Ok::<_, StoreError>(store.dead_letters(&filter, after, 1)?.pop())
         };
         let first = match first_after(before)? {
             // A file that is imported again adds no dead letters.

@@ -3,7 +3,6 @@
 
 pub mod backup;
 pub mod demo;
-pub mod device_partition;
 pub mod dlq;
 pub mod doctor;
 pub mod epoch;

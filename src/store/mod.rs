@@ -51,7 +51,7 @@ pub use overlay::Overlay;
 pub use positions::{GroupStore, KeptPositions, PositionStore};
 pub use schemas::SchemaStore;
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
-pub use sqlite::{DeadLetterFilter, FileId, KeptDeadLetter};
+pub use sqlite::{FileId, LetterFilter};
 pub use tags::TagStore;
 pub use timed::Timed;
 pub use url::{StoreUrl, StoreUrlError};

@@ -9,8 +9,8 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::store::sqlite::{SqlitePartition, SqliteStore};
 use tstar::internals::store::{
-    Access, AnyStore, Change, ChangeKind, DeadLetter, DeadLetterFilter, DeviceScope, Flush,
-    Journal, OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore,
+    Access, AnyStore, Change, ChangeKind, DeadLetter, DeviceScope, Flush, Journal, LetterFilter,
+    OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore,
 };
 use tstar::internals::timeline::{
     LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
@@ -224,8 +224,11 @@ fn a_letter_that_another_partition_committed_is_kept_once() {
     assert_eq!(store.position_of(1).unwrap(), Some(0));
     let again = SqlitePartition::new(Arc::clone(&store), 1, 0);
     block_on(again.commit(&of([&letters[..], &[letter(7, None)]].concat(), 8))).unwrap();
-    let all = DeadLetterFilter { limit: 100, ..DeadLetterFilter::default() };
-    let kept = store.dead_letters(&all).unwrap().into_iter().map(|kept| kept.letter);
+    let kept = store
+        .dead_letters(&LetterFilter::default(), 0, 100)
+        .unwrap()
+        .into_iter()
+        .map(|kept| kept.letter);
     let kept: Vec<_> = kept.map(|letter| (letter.offset.get(), letter.element)).collect();
     assert_eq!(kept, [(5, None), (6, Some(0)), (6, Some(2)), (7, None)]);
 }
@@ -314,8 +317,12 @@ fn dead_letters_have_a_bound_and_each_token_a_share_of_it() {
     block_on(store.stage(&staged)).unwrap();
     let large = Flush { dead_letters: vec![letter_of_file(9, 30_000)], ..Flush::default() };
     assert!(is_full(block_on(store.commit(&large))));
-    let all = DeadLetterFilter { limit: 100, ..DeadLetterFilter::default() };
-    let ids: Vec<_> = store.dead_letters(&all).unwrap().iter().map(|kept| kept.id).collect();
+    let ids: Vec<_> = store
+        .dead_letters(&LetterFilter::default(), 0, 100)
+        .unwrap()
+        .iter()
+        .map(|kept| kept.id)
+        .collect();
     assert_eq!(ids.len(), 4);
     // What is removed makes place.
     store.delete_letters(&ids[..1]).unwrap();
@@ -337,8 +344,7 @@ fn a_run_continues_over_flushes_and_restarts() {
     add(5, 3, 1);
     add(6, 4, 1);
     add(8, 4, 1);
-    let all = DeadLetterFilter { limit: 100, ..DeadLetterFilter::default() };
-    let kept = open(&file).unwrap().dead_letters(&all).unwrap();
+    let kept = open(&file).unwrap().dead_letters(&LetterFilter::default(), 0, 100).unwrap();
     let kept: Vec<_> = kept.iter().map(|it| (it.letter.offset.get(), it.letter.count)).collect();
     assert_eq!(kept, [(0, 6), (6, 1), (8, 1)]);
 }

@@ -21,7 +21,7 @@ use tstar::internals::source::{
     Batch, Control, DecodedSample, Entry, NoSample, SampleError, Source, SourceError,
 };
 use tstar::internals::store::memory::MemoryStore;
-use tstar::internals::store::sqlite::{DeadLetterFilter, SqliteStore};
+use tstar::internals::store::sqlite::{LetterFilter, SqliteStore};
 use tstar::internals::store::{
     ChangeKind, DeadLetter, DeviceScope, Journal, Order, TripRow, TripStore,
 };
@@ -352,8 +352,7 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
     let store = SqliteStore::open_reader(&file).unwrap();
     assert_eq!(rows(&store), expected(&log));
     assert_eq!(store.count_trips().unwrap(), expected(&log).len() as u64);
-    let everything = DeadLetterFilter { limit: usize::MAX, ..DeadLetterFilter::default() };
-    let letters = store.dead_letters(&everything).unwrap();
+    let letters = store.dead_letters(&LetterFilter::default(), 0, usize::MAX).unwrap();
     assert_eq!(letters.len() as u64, counts.dead());
     let unreadable = letters.iter().find(|kept| kept.letter.reason == DeadReason::BadJson).unwrap();
     assert_eq!(

@@ -3,7 +3,9 @@
 use crate::cli::flags::{Format, ValueOutputFlags};
 use crate::cli::print::{JsonList, Printer};
 use crate::cli::table;
-use crate::ops::dlq::{LetterFilter, LetterJson, Letters, StoredLetter};
+use crate::log::letters::{Letters, StoredLetter};
+use crate::ops::dlq::LetterJson;
+use crate::store::LetterFilter;
 
 /// Maximum rows of one printed table.
 const ROWS: usize = 1000;
@@ -20,7 +22,7 @@ pub fn list(
     let (mut rows, mut objects) = (Vec::new(), JsonList::new(format));
     let mut reader = letters.read(filter)?;
     for _ in 0..limit {
-        let Some(stored) = reader.next_letter()? else { break };
+        let Some(stored) = reader.next().transpose()? else { break };
         if format == Format::Table {
             rows.push(row(&stored));
             if rows.len() == ROWS {

@@ -11,12 +11,11 @@ use super::print::Printer;
 use super::times::parse_range;
 use super::usage::at_least;
 use super::{confirm, exit, open};
+use crate::log::letters::{LetterAccess, Letters, parse_reason};
 use crate::model::scalar::LogTime;
-use crate::ops::dlq::{
-    DlqAccess, LetterFilter, Letters, ReplayRequest, parse_reason, purge, replay,
-};
+use crate::ops::dlq::{ReplayRequest, purge, replay};
 use crate::ops::{InvalidRequest, NoResult, Notify};
-use crate::store::StoreUrl;
+use crate::store::{LetterFilter, StoreUrl};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -175,7 +174,7 @@ async fn open_letters(flags: &LetterFlags, context: &Context) -> anyhow::Result<
     let brokers = open::brokers(&settings)?;
     let url = StoreUrl::parse(&settings.store)?;
     let options = open::options(&settings, context)?;
-    Letters::open(DlqAccess { store: settings.store, url, options, brokers }).await
+    Letters::open(LetterAccess { store: settings.store, url, options, brokers }).await
 }
 
 /// Runs a `dlq` command.
@@ -241,7 +240,9 @@ async fn run_purge(
     }
     let letters = open_letters(&args.access, context).await?;
     if !args.yes {
-        let (count, store) = (letters.count(&filter)?, letters.store());
+        let mut selected = letters.read(&filter)?;
+        let count = selected.try_fold(0_u64, |count, letter| letter.map(|_| count + 1))?;
+        let store = letters.store();
         let question = format!("tstar: delete {count} dead letters of {store}? [y/N] ");
         if !matches!(confirm::prompt(&question).await?.trim(), "y" | "Y" | "yes") {
             return Err(NoResult("nothing was deleted: the answer was no".into()).into());

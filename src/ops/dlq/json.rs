@@ -3,7 +3,7 @@
 use data_encoding::{BASE64, HEXLOWER};
 use serde::Serialize;
 
-use super::letters::{LetterId, StoredLetter};
+use crate::log::letters::{LetterId, StoredLetter};
 use crate::model::scalar::Offset;
 use crate::model::time::format_time;
 use crate::source::Cut;

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE};
 use crate::identity::DeviceId;
+use crate::log::device_partition::latest_trip;
 use crate::model::epoch::Log;
 use crate::model::rules::Rules;
 use crate::ops::NoResult;
-use crate::ops::device_partition::latest_trip;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
 use crate::source::{Batch, Control};
 use crate::store::{AnyStore, DeviceScope, EmbeddedStore, TripStore};

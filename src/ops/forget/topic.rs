@@ -11,12 +11,12 @@ use crate::kafka::KafkaError;
 use crate::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
 use crate::kafka::producer::{Producer, ProducerRecord, RecordMetadata};
 use crate::kafka::topic::Topics;
+use crate::log::device_partition::{LocatedDevice, PartitionFinder};
 use crate::log::topic::{LogAccess, TopicRequest, topic_of};
 use crate::model::control::{Claim, ControlKey, ControlKeys};
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{DeviceTime, Offset};
 use crate::model::time::{format_duration, format_time};
-use crate::ops::device_partition::{LocatedDevice, PartitionFinder};
 use crate::ops::{NoResult, PreconditionFailed};
 use crate::store::{AnyStore, DeviceScope, KeyStore, Order, StoreError, TripStore};
 

@@ -6,11 +6,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::identity::DeviceId;
 use crate::kafka::producer::ProducerRecord;
+use crate::log::device_partition::PartitionFinder;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::Notify;
-use crate::ops::device_partition::PartitionFinder;
 use crate::pipeline::processor::wrong_clock;
 use crate::source::file::FileSource;
 use crate::source::{

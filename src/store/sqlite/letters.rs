@@ -44,19 +44,18 @@ pub struct KeptDeadLetter {
     pub letter: DeadLetter,
 }
 
-/// Selects dead letters.
+/// Selects dead letters; the default selects all.
 #[derive(Clone, Debug, Default)]
-pub struct DeadLetterFilter {
-    /// Only those of this reason.
+pub struct LetterFilter {
+    /// Only those with this reason.
     pub reason: Option<DeadReason>,
-    /// Only those whose record has this timestamp or a later one, ms since 1970.
+    /// Only those whose key is this device, or whose JSON names it. A store does not decode: it
+    /// returns those of every device.
+    pub device: Option<String>,
+    /// Earliest log timestamp, inclusive, ms since 1970.
     pub from_ms: Option<LogTime>,
-    /// Only those whose record has this timestamp or an earlier one, ms since 1970.
-    pub upto_ms: Option<LogTime>,
-    /// Only those after this number.
-    pub after: i64,
-    /// Maximum number of dead letters to return.
-    pub limit: usize,
+    /// Latest log timestamp, inclusive, ms since 1970.
+    pub to_ms: Option<LogTime>,
 }
 
 /// The dead letters that were committed ahead of the position of their partition: the flush of
@@ -268,13 +267,16 @@ impl SqliteStore {
         found.map_err(failed(&self.location, "reading dead letters"))
     }
 
-    /// Dead letters in the order they were stored.
+    /// At most `limit` dead letters after the one with the number `after`, in the order they were
+    /// stored.
     ///
     /// # Errors
     /// The database fails.
     pub fn dead_letters(
         &self,
-        filter: &DeadLetterFilter,
+        filter: &LetterFilter,
+        after: i64,
+        limit: usize,
     ) -> Result<Vec<KeptDeadLetter>, StoreError> {
         let select = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
@@ -282,9 +284,9 @@ impl SqliteStore {
                  AND (?4 IS NULL OR log_time >= ?4) AND (?5 IS NULL OR log_time <= ?5)
                  ORDER BY id ASC LIMIT ?3",
             )?;
-            let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let reason = filter.reason.map(DeadReason::name);
-            let values = params![filter.after, reason, limit, filter.from_ms, filter.upto_ms];
+            let values = params![after, reason, limit, filter.from_ms, filter.to_ms];
             let rows = statement.query_map(values, read_letter)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };

@@ -32,7 +32,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ffi};
 
 pub use file::FileId;
-pub use letters::{DeadLetterFilter, KeptDeadLetter};
+pub use letters::LetterFilter;
 #[cfg(feature = "internals")]
 pub use open::FORMATS;
 pub use topic::SqlitePartition;

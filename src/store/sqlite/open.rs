@@ -9,6 +9,7 @@ use super::file::{FileId, StoreFile};
 use super::letters::LETTERS_AHEAD;
 use super::lock::WriterLock;
 use super::{SqliteStore, failed};
+use crate::model::epoch::LogKind;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::store::StoreError;
@@ -31,22 +32,6 @@ pub const FORMATS: &[&str] = &[concat!(
 
 /// How long SQLite waits for a lock of another connection.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The kind of log that a store belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LogKind {
-    Files,
-    Topic,
-}
-
-impl LogKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Files => "files",
-            Self::Topic => "topic",
-        }
-    }
-}
 
 impl SqliteStore {
     /// Opens a store for writing, creates it if it does not exist, and migrates an older format.

@@ -11,6 +11,7 @@ use super::letters::letter_context;
 use crate::identity::DeviceId;
 use crate::kafka::control::CONTROL_HEADER;
 use crate::kafka::record::{Record, RecordReader};
+use crate::model::epoch::LogKind;
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
@@ -51,15 +52,6 @@ impl DecodeOverrides {
         }
         rules
     }
-}
-
-/// Kind of the log that the letters come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogKind {
-    /// Files: records have no keys.
-    Files,
-    /// A topic.
-    Topic,
 }
 
 /// What redecoding a letter gives.
