@@ -186,13 +186,14 @@ fn query(connection: &Connection, keys: &[Key]) -> anyhow::Result<Round> {
     let (cpu, mut each) = (own_cpu()?, Vec::with_capacity(keys.len()));
     for Key { device, time_ms } in keys {
         let began = Instant::now();
-        let bucket = day_of(*time_ms).start_ms();
+        let bucket = day_of(*time_ms).start_ms().ms();
         let mut statement = connection.prepare_cached(BARE)?;
-        let (start_ms, path) = statement.query_row(params![device, bucket, time_ms], |row| {
-            Ok((row.get::<_, DeviceTime>(0)?, row.get::<_, Vec<u8>>(1)?))
-        })?;
+        let (start_ms, path) = statement
+            .query_row(params![device, bucket, time_ms.ms()], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+            })?;
         each.push(began.elapsed());
-        ensure!(start_ms <= *time_ms && !path.is_empty(), "the bare query found another row");
+        ensure!(start_ms <= time_ms.ms() && !path.is_empty(), "the bare query found another row");
     }
     round(cpu, &each)
 }

@@ -4,6 +4,7 @@
 use super::{Order, TripRow};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::model::scalar::{Day, DeviceTime};
+use crate::store::skip::is_whole;
 use crate::timeline::{DAY_MS, day_of};
 
 /// Size of the first page and of the largest, days. Each page is twice as large as the one before.
@@ -86,7 +87,7 @@ pub(super) fn nearest(mut rows: Vec<TripRow>, order: Order) -> Option<TripRow> {
         }?;
         let at = rows.iter().position(|row| std::ptr::eq(row, found))?;
         let found = rows.swap_remove(at);
-        if found.is_whole() {
+        if is_whole(&found) {
             return Some(found);
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use super::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::model::scalar::{Day, DeviceTime};
+use crate::store::skip::is_whole;
 use crate::timeline::day_of;
 
 /// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
@@ -48,7 +49,7 @@ where
     async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
         let mut under = self.under.rows_of_day(device_id, day).await?;
         // A row that cannot be decoded must not hide another one.
-        under.retain(TripRow::is_whole);
+        under.retain(is_whole);
         Ok(self.both(under, self.over.rows_of_day(device_id, day).await?))
     }
 

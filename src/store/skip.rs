@@ -134,18 +134,16 @@ fn should_log(problem: &str) -> bool {
     has_capacity
 }
 
-impl TripRow {
-    /// The trip of a row; `None` for a malformed row, which is counted and logged.
-    #[must_use]
-    pub fn decoded(&self) -> Option<Trip> {
-        self.to_trip().inspect_err(malformed).ok()
-    }
+/// The trip of a row; `None` for a malformed row, which is counted and logged.
+#[must_use]
+pub fn decoded(row: &TripRow) -> Option<Trip> {
+    row.to_trip().inspect_err(malformed).ok()
+}
 
-    /// Whether the row can be decoded; a malformed row is counted and logged.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.decoded().is_some()
-    }
+/// Whether a row can be decoded; a malformed row is counted and logged.
+#[must_use]
+pub fn is_whole(row: &TripRow) -> bool {
+    decoded(row).is_some()
 }
 
 #[cfg(test)]

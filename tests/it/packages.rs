@@ -64,7 +64,9 @@ fn the_image_is_built_from_all_files_that_cargo_reads() {
     let manifest = toml::Value::Table(toml("Cargo.toml"));
     let build = manifest["package"]["build"].as_str().unwrap();
     let mut needed = paths(&manifest);
-    assert!(needed.contains(&"crates/rdkafka-extra") && needed.contains(&"src/main.rs"));
+    for path in ["crates/rdkafka-extra", "crates/tstar-core", "src/main.rs"] {
+        assert!(needed.contains(&path), "{path}");
+    }
     needed.retain(|path| *path != ".");
     needed.extend([build, "Cargo.lock", "schema", "deploy/rootfs"]);
     let is_sent = |path: &&str| sent.iter().any(|it| Path::new(path).starts_with(it));

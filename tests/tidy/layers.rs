@@ -4,6 +4,9 @@ use std::path::Path;
 
 use crate::repository::{code, read, rust_files};
 
+/// Where modules are: those of the core come first.
+const ROOTS: &[&str] = &["crates/tstar-core/src", "src"];
+
 /// The modules, lowest first; each line is a layer.
 const ORDER: &[&[&str]] = &[
     &["identity", "model", "timeline", "codec"],
@@ -21,9 +24,10 @@ fn rank(module: &str) -> Option<usize> {
     ORDER.iter().copied().flatten().position(|known| *known == module)
 }
 
-/// The module that a file of `src` belongs to; `None` for the roots, which name all modules.
+/// The module that a file belongs to; `None` for the roots, which name all modules.
 fn module_of(path: &Path) -> Option<&str> {
-    let first = path.strip_prefix("src").ok()?.iter().next()?.to_str()?;
+    let first =
+        ROOTS.iter().find_map(|root| path.strip_prefix(root).ok())?.iter().next()?.to_str()?;
     (!first.ends_with(".rs")).then_some(first)
 }
 
@@ -31,7 +35,7 @@ fn module_of(path: &Path) -> Option<&str> {
 fn named(text: &str) -> Vec<String> {
     let code = code(text);
     let mut found = Vec::new();
-    for root in ["crate::", "tstar::"] {
+    for root in ["crate::", "tstar::", "tstar_core::"] {
         for (at, _) in code.match_indices(root) {
             let is_whole =
                 !code[..at].ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
@@ -85,7 +89,7 @@ fn modules_use_what_lies_below_them() {
     assert_eq!(upward("kafka", "x();\n#[cfg(test)]\nmod tests {\n use crate::cli;\n}"), [""; 0]);
 
     let mut found = Vec::new();
-    for path in rust_files("src") {
+    for path in ROOTS.iter().flat_map(|root| rust_files(root)) {
         let is_test = path.file_stem().is_some_and(|it| it.to_str().unwrap().ends_with("tests"));
         let Some(module) = module_of(&path).filter(|_| !is_test) else { continue };
         let upward = upward(module, &read(&path)).into_iter();
@@ -118,5 +122,7 @@ fn kinds_of_stores_are_known_in_one_place() {
 fn the_map_names_every_module() {
     let planted = "//! | layer | `store` | rows |\npub mod store;\nmod helpers;\n";
     assert_eq!(unmapped(planted), ["helpers"]);
-    assert_eq!(unmapped(&read(Path::new("src/lib.rs"))), [""; 0]);
+    for root in ROOTS {
+        assert_eq!(unmapped(&read(&Path::new(root).join("lib.rs"))), [""; 0]);
+    }
 }

@@ -10,6 +10,7 @@ use crate::model::epoch::Division;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
+use crate::store::skip::decoded;
 use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
 
@@ -218,7 +219,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             }
             // The delete of an erased row may not have arrived yet.
             if !device.has_erased(row.end_ms) {
-                trips.extend(row.decoded());
+                trips.extend(decoded(&row));
             }
         }
         let acknowledged = self.log.versions.version_at(self.acknowledged.delivered);

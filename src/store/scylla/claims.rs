@@ -76,7 +76,7 @@ impl<C: Cql> Shared<C> {
         let moved = self.moved_claims(device_id).await?;
         for (epoch, partition) in claims {
             let Some(partition) = moved.get(&epoch).copied().or(partition) else { continue };
-            let values = (forget.version, epoch, partition, device_id);
+            let values = (forget.version.0, epoch, partition, device_id);
             self.execute("moving a claim", &statements.move_claim, values).await?;
             self.execute("deleting a claim", &statements.unclaim, (device_id, epoch)).await?;
         }

@@ -14,14 +14,14 @@ use crate::timeline::day_of;
 
 /// End, start, `t_star`, version and last position of a row. Only the key is always present.
 type EndRow =
-    (CqlTimestamp, CqlTimestamp, Option<CqlTimestamp>, Option<Version>, Option<f64>, Option<f64>);
+    (CqlTimestamp, CqlTimestamp, Option<CqlTimestamp>, Option<i64>, Option<f64>, Option<f64>);
 
 impl<C: Cql> Shared<C> {
     /// The end of a trip, if the row has a version and the columns. Counts any other row.
     fn valid_end(&self, device_id: &str, day: Day, row: EndRow) -> Option<TripEnd> {
         let (end, start, t_star, version, lat, lon) = row;
         let (end_ms, start_ms) = (DeviceTime(end.0), DeviceTime(start.0));
-        let Some(version) = version else {
+        let Some(version) = version.map(Version) else {
             self.foreign_rows.add(1);
             telemetry::skipped(SkipReason::NoVersion);
             return None;

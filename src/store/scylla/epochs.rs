@@ -54,7 +54,7 @@ impl<C: Cql> EpochStore for ScyllaStore<C> {
 
     async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
         let (shared, attempts) = (&self.shared, AtomicU32::new(0));
-        let (number, topic, base) = (epoch.epoch, &epoch.topic, epoch.base);
+        let (number, topic, base) = (epoch.epoch, &epoch.topic, epoch.base.0);
         let rules = epoch.rules.to_json();
         let partitioner = epoch.partitioner.name();
         let starts = &epoch.start_offsets;

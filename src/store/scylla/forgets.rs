@@ -18,16 +18,15 @@ use crate::timeline::day_of;
 pub(super) type Days = Option<BTreeSet<CqlTimestamp>>;
 
 /// A row of the table.
-type ForgetRow = (String, Option<Version>, Option<CqlTimestamp>, Days);
+type ForgetRow = (String, Option<i64>, Option<CqlTimestamp>, Days);
 
 impl<C: Cql> Shared<C> {
     /// The forgets of a device, in log order.
     pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.forgets);
-        let rows: Vec<(Version, CqlTimestamp, Days)> =
-            self.rows(doing, select, (device_id,)).await?;
-        let forget = |(version, before, _): (Version, CqlTimestamp, Days)| Forget {
-            version,
+        let rows: Vec<(i64, CqlTimestamp, Days)> = self.rows(doing, select, (device_id,)).await?;
+        let forget = |(version, before, _): (i64, CqlTimestamp, Days)| Forget {
+            version: Version(version),
             before_ms: DeviceTime(before.0),
         };
         Ok(rows.into_iter().map(forget).collect())
@@ -36,10 +35,10 @@ impl<C: Cql> Shared<C> {
     /// The forgets of a device combined into one.
     pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
         let (doing, select) = ("reading forgets", &self.statements.erased);
-        let rows: Vec<(Option<Version>, Option<CqlTimestamp>, i64)> =
+        let rows: Vec<(Option<i64>, Option<CqlTimestamp>, i64)> =
             self.rows(doing, select, (device_id,)).await?;
-        let forget = |(version, before, _): (Option<Version>, Option<CqlTimestamp>, i64)| {
-            version.zip(before)
+        let forget = |(version, before, _): (Option<i64>, Option<CqlTimestamp>, i64)| {
+            version.map(Version).zip(before)
         };
         let found = rows.into_iter().find_map(forget);
         Ok(found.map(|(version, before)| Forget { version, before_ms: DeviceTime(before.0) }))
@@ -57,7 +56,7 @@ impl<C: Cql> Shared<C> {
         while let Some(at) = from {
             let (page, next): (Vec<ForgetRow>, _) = self.page(doing, select, &(), at).await?;
             for (device, version, ..) in page {
-                if !visit(device, version) {
+                if !visit(device, version.map(Version)) {
                     return Ok(());
                 }
             }
@@ -87,7 +86,7 @@ impl<C: Cql> Shared<C> {
     ) -> Result<BTreeSet<Day>, StoreError> {
         let select = &self.statements.recorded_days;
         let recorded: Vec<(Option<CqlTimestamp>, Days)> =
-            self.rows("reading forgets", select, (device_id, forget.version)).await?;
+            self.rows("reading forgets", select, (device_id, forget.version.0)).await?;
         let recorded = recorded.into_iter().filter_map(|(_, days)| days).flatten();
         let mut days: BTreeSet<Day> = recorded.map(|bucket| day_of(DeviceTime(bucket.0))).collect();
         let last = day_of(forget.before_ms);
@@ -104,9 +103,9 @@ impl<C: Cql> Shared<C> {
     async fn unlist(&self, device_id: &str, day: Day, version: Version) -> Result<(), StoreError> {
         let (statements, bucket) = (&self.statements, bucket(day));
         let shard = i32::from(identity::shard(device_id));
-        let of_device = (version, device_id, bucket);
+        let of_device = (version.0, device_id, bucket);
         self.execute("removing a day of a device", &statements.unlist_day, of_device).await?;
-        let of_day = (version, bucket, shard, device_id);
+        let of_day = (version.0, bucket, shard, device_id);
         self.execute("removing a device of a day", &statements.unlist_device, of_day).await
     }
 }
@@ -124,7 +123,7 @@ impl<C: Cql> ScyllaStore<C> {
         // Two attempts write at the same version. The longer list contains the other and is the
         // larger value, which wins between equal timestamps.
         let buckets: BTreeSet<CqlTimestamp> = days.iter().map(|&day| bucket(day)).collect();
-        let values = (device_id, version, before, buckets, version);
+        let values = (device_id, version.0, before, buckets, version.0);
         let add = &shared.statements.add_forget;
         shared.execute("recording a forget", add, values).await?;
         Ok(days)
@@ -137,7 +136,7 @@ impl<C: Cql> ScyllaStore<C> {
         let days = self.record(device_id, forget).await?;
         let mut deletes = Vec::with_capacity(days.len());
         for &day in &days {
-            let of_day = (version, device_id, bucket(day), before);
+            let of_day = (version.0, device_id, bucket(day), before);
             deletes.push(shared.execute("erasing trips", &statements.erase, of_day));
         }
         shared.all(deletes).await?;

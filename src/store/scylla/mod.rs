@@ -19,7 +19,6 @@ mod login;
 mod positions;
 mod requests;
 mod row;
-mod scalar;
 mod scan;
 mod schema;
 mod schemas;

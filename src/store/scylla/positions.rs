@@ -49,7 +49,7 @@ impl<C: Cql> PositionStore for ScyllaStore<C> {
         generation: i32,
         (partition, next): (i32, Offset),
     ) -> Result<(), StoreError> {
-        let values = (epoch.epoch, generation, partition, next.get(), epoch.version_at(next));
+        let values = (epoch.epoch, generation, partition, next.get(), epoch.version_at(next).0);
         let statement = &self.shared.statements.positions.keep;
         self.shared.execute("keeping a position", statement, values).await
     }

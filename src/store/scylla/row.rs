@@ -18,7 +18,7 @@ pub(super) const INCOMPLETE: &str = "a column that every trip has is null";
 /// Bound values of the delete of a span.
 #[derive(SerializeRow)]
 pub(super) struct Span<'a> {
-    version: Version,
+    version: i64,
     device_id: &'a str,
     bucket: CqlTimestamp,
     start_time: CqlTimestamp,
@@ -69,7 +69,7 @@ macro_rules! cql_kinds {
 
 cql_kinds! {
     Time: CqlTimestamp, CqlTimestamp, time => CqlTimestamp(time.ms()), read => DeviceTime(read.0);
-    Version: Version, Version, version => *version, version => version;
+    Version: i64, i64, version => version.get(), read => Version(read);
     Int: i32, i32, value => *value, value => value;
     Double: f64, f64, value => *value, value => value;
     Text: &'a str, String, text => text, text => text;
@@ -77,15 +77,15 @@ cql_kinds! {
 }
 
 impl CqlKind for kind::Versions {
-    type Bound<'a> = BTreeMap<CqlTimestamp, Version>;
-    type Stored = BTreeMap<CqlTimestamp, Version>;
+    type Bound<'a> = BTreeMap<CqlTimestamp, i64>;
+    type Stored = BTreeMap<CqlTimestamp, i64>;
 
     fn bind(value: &Self::Value) -> Self::Bound<'_> {
-        value.iter().map(|(&at, &version)| (CqlTimestamp(at.ms()), version)).collect()
+        value.iter().map(|(&at, &version)| (CqlTimestamp(at.ms()), version.0)).collect()
     }
 
     fn value(stored: Self::Stored) -> Self::Value {
-        stored.into_iter().map(|(at, version)| (DeviceTime(at.0), version)).collect()
+        stored.into_iter().map(|(at, version)| (DeviceTime(at.0), Version(version))).collect()
     }
 
     /// Neither Scylla nor Cassandra distinguishes an empty map from an absent one.
@@ -124,7 +124,7 @@ macro_rules! define_rows {
             start_time: CqlTimestamp,
             $($name: <$kind as CqlKind>::Bound<'a>,)*
             /// Write timestamp. Never unset, which would mean the server's clock.
-            written: Version,
+            written: i64,
         }
 
         impl<'a> Insert<'a> {
@@ -135,7 +135,7 @@ macro_rules! define_rows {
                     end_time: CqlTimestamp(trip.end_ms.ms()),
                     start_time: CqlTimestamp(trip.start_ms.ms()),
                     $($name: <$kind as CqlKind>::bind(&trip.$field),)*
-                    written: write.insert_at,
+                    written: write.insert_at.0,
                 }
             }
         }
@@ -211,7 +211,7 @@ pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
 /// because the delete wins between equal timestamps.
 pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Insert<'a>) {
     let span = Span {
-        version: write.delete_at,
+        version: write.delete_at.0,
         device_id: &trip.device_id,
         bucket: bucket(write.day),
         start_time: CqlTimestamp(write.delete_from_ms.ms()),

@@ -16,7 +16,7 @@ use crate::identity::{self, SHARDS};
 use crate::model::reason::SkipReason;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::days::{Days, add_day, beyond, nearest};
-use crate::store::skip;
+use crate::store::skip::{self, is_whole};
 use crate::store::{DayWrite, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::telemetry;
 use crate::timeline::day_of;
@@ -216,9 +216,9 @@ impl<C: Cql> ScyllaStore<C> {
             let bucket = CqlTimestamp(bucket.ms());
             let shard = i32::from(identity::shard(device_id));
             writes.push(async move {
-                let of_day = (bucket, shard, device_id, written);
+                let of_day = (bucket, shard, device_id, written.0);
                 shared.list("indexing a device of a day", &statements.list_device, of_day).await?;
-                let of_device = (device_id, bucket, written);
+                let of_device = (device_id, bucket, written.0);
                 shared.list("indexing a day of a device", &statements.list_day, of_device).await
             });
         }
@@ -278,7 +278,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
                 let Some(row) = shared.valid_row(raw) else { continue };
                 let newer = best.as_ref().is_none_or(|best| row.version > best.version);
                 if row.start_ms <= time_ms && newer {
-                    if !row.is_whole() {
+                    if !is_whole(&row) {
                         continue;
                     }
                     best = Some(row);
@@ -309,7 +309,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
             walk.record_page(&days);
             for day in days {
                 let mut rows = self.shared.of_day(device_id, day, from_ms).await?;
-                rows.retain(TripRow::is_whole);
+                rows.retain(is_whole);
                 add_day(&mut found, rows, upto_ms, order);
                 if found.len() >= limit {
                     break;

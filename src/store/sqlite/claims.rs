@@ -80,7 +80,7 @@ pub(super) fn erase(
     all.extend(claims);
     let json = serde_json::to_string(&all).expect("a map of numbers");
     let archive = "UPDATE forgets SET claims = ?1 WHERE device_id = ?2 AND version = ?3";
-    connection.prepare_cached(archive)?.execute(params![json, device_id, forget.version])?;
+    connection.prepare_cached(archive)?.execute(params![json, device_id, forget.version.0])?;
     connection.prepare_cached("DELETE FROM claims WHERE device_id = ?1")?.execute([device_id])?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::trips::unless_malformed;
 use super::{SqliteStore, failed};
-use crate::model::scalar::{Day, DeviceTime};
+use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::{Order, StoreError, TripEnd, TripEnds};
 use crate::timeline::day_of;
 
@@ -18,10 +18,10 @@ const BUCKET: usize = 7;
 
 fn read(row: &Row<'_>) -> rusqlite::Result<TripEnd> {
     Ok(TripEnd {
-        end_ms: row.get(1)?,
-        start_ms: row.get(2)?,
-        t_star_ms: row.get(3)?,
-        version: row.get(4)?,
+        end_ms: DeviceTime(row.get(1)?),
+        start_ms: DeviceTime(row.get(2)?),
+        t_star_ms: DeviceTime(row.get(3)?),
+        version: Version(row.get(4)?),
         lat: row.get(5)?,
         lon: row.get(6)?,
     })
@@ -43,7 +43,7 @@ impl TripEnds for SqliteStore {
         let ends = |connection: &Connection| {
             let mut statement = connection.prepare_cached(ENDS_OF_DAY)?;
             let read = |row: &Row<'_>| unless_malformed(row, BUCKET, read(row));
-            let rows = statement.query_map(params![device_id, day.start_ms(), limit], read)?;
+            let rows = statement.query_map(params![device_id, day.start_ms().0, limit], read)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         let rows = ends(&self.connection());

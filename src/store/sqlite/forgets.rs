@@ -19,7 +19,7 @@ pub(super) fn forgets_of(
         "SELECT version, before FROM forgets WHERE device_id = ?1 ORDER BY version ASC",
     )?;
     let rows = select.query_map([device_id], |row| {
-        Ok(Forget { version: row.get(0)?, before_ms: row.get(1)? })
+        Ok(Forget { version: Version(row.get(0)?), before_ms: DeviceTime(row.get(1)?) })
     })?;
     rows.collect()
 }
@@ -32,7 +32,9 @@ pub(super) fn combined(
     let mut select = connection.prepare_cached(
         "SELECT max(version), max(before) FROM forgets WHERE device_id = ?1 HAVING count(*) > 0",
     )?;
-    let forget = |row: &Row<'_>| Ok(Forget { version: row.get(0)?, before_ms: row.get(1)? });
+    let forget = |row: &Row<'_>| {
+        Ok(Forget { version: Version(row.get(0)?), before_ms: DeviceTime(row.get(1)?) })
+    };
     select.query_row([device_id], forget).optional()
 }
 
@@ -47,7 +49,10 @@ impl SqliteStore {
                 "SELECT device_id, version, before FROM forgets ORDER BY version ASC",
             )?;
             let rows = select.query_map([], |row| {
-                Ok((row.get(0)?, Forget { version: row.get(1)?, before_ms: row.get(2)? }))
+                Ok((
+                    row.get(0)?,
+                    Forget { version: Version(row.get(1)?), before_ms: DeviceTime(row.get(2)?) },
+                ))
             })?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
@@ -66,8 +71,8 @@ pub(super) fn erase(
     let mut listed = connection.prepare_cached(
         "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2",
     )?;
-    for bucket in listed.query_map(params![device_id, last_bucket], |row| row.get(0))? {
-        days.insert(bucket?);
+    for bucket in listed.query_map(params![device_id, last_bucket.0], |row| row.get(0))? {
+        days.insert(DeviceTime(bucket?));
     }
     // On conflict keeps the claims of an earlier attempt at the same version.
     let insert = "INSERT INTO forgets (device_id, version, before, days) VALUES (?1, ?2, ?3, ?4)
@@ -75,8 +80,8 @@ pub(super) fn erase(
     let json = serde_json::to_string(&days).expect("a list of numbers");
     connection.prepare_cached(insert)?.execute(params![
         device_id,
-        forget.version,
-        forget.before_ms,
+        forget.version.0,
+        forget.before_ms.0,
         json
     ])?;
     let mut delete = connection.prepare_cached(
@@ -84,7 +89,7 @@ pub(super) fn erase(
          AND version < ?4",
     )?;
     for &bucket in &days {
-        delete.execute(params![device_id, bucket, forget.before_ms, forget.version])?;
+        delete.execute(params![device_id, bucket.0, forget.before_ms.0, forget.version.0])?;
         if bucket < last_bucket && !has_trip(connection, device_id, bucket)? {
             unlist(connection, device_id, bucket)?;
         }
@@ -102,7 +107,7 @@ fn recorded_days(
     let mut select = connection
         .prepare_cached("SELECT days FROM forgets WHERE device_id = ?1 AND version = ?2")?;
     let json: Option<String> =
-        select.query_row(params![device_id, version], |row| row.get(0)).optional()?;
+        select.query_row(params![device_id, version.0], |row| row.get(0)).optional()?;
     let days = json.map(|json| serde_json::from_str(&json)).transpose();
     let days = days.map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
@@ -118,17 +123,17 @@ fn has_trip(
     let mut select = connection.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM trips WHERE device_id = ?1 AND bucket = ?2)",
     )?;
-    select.query_row(params![device_id, bucket], |row| row.get(0))
+    select.query_row(params![device_id, bucket.0], |row| row.get(0))
 }
 
 fn unlist(connection: &Connection, device_id: &str, bucket: DeviceTime) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM days_of_device WHERE device_id = ?1 AND bucket = ?2")?
-        .execute(params![device_id, bucket])?;
+        .execute(params![device_id, bucket.0])?;
     connection
         .prepare_cached(
             "DELETE FROM device_days WHERE bucket = ?1 AND shard = ?2 AND device_id = ?3",
         )?
-        .execute(params![bucket, identity::shard(device_id), device_id])?;
+        .execute(params![bucket.0, identity::shard(device_id), device_id])?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{SqliteStore, failed, trips};
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
-use crate::model::scalar::Offset;
+use crate::model::scalar::{LogTime, Offset};
 use crate::model::tag::Tag;
 use crate::store::hooks::{self, Step};
 use crate::store::{Flush, Journal, Position, StoreError};
@@ -17,7 +17,7 @@ fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
          ifnull((SELECT max(id) FROM imports), 0))";
     connection.prepare_cached(replace)?.execute(params![
-        part.first_offset,
+        part.first_offset.0,
         part.from_bytes.cast_signed(),
         part.upto_bytes.cast_signed(),
         part.line.cast_signed(),
@@ -27,7 +27,7 @@ fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
         part.by_end,
         part.by_end && part.damaged,
         part.finished,
-        part.log_time_ms,
+        part.log_time_ms.0,
     ])?;
     Ok(())
 }
@@ -35,7 +35,7 @@ fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
 fn read_part(row: &Row<'_>) -> rusqlite::Result<StoredPart> {
     let unsigned = |column: &str| row.get::<_, i64>(column).map(i64::cast_unsigned);
     let part = Part {
-        first_offset: row.get("first_offset")?,
+        first_offset: Offset(row.get("first_offset")?),
         from_bytes: unsigned("from_bytes")?,
         upto_bytes: unsigned("upto_bytes")?,
         line: unsigned("line")?,
@@ -45,7 +45,7 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<StoredPart> {
         by_end: row.get("by_end")?,
         damaged: row.get("damaged")?,
         finished: row.get("finished")?,
-        log_time_ms: row.get("log_time")?,
+        log_time_ms: LogTime(row.get("log_time")?),
     };
     Ok(StoredPart { part, import_finished: row.get("import_finished")? })
 }
@@ -69,11 +69,11 @@ fn record_changes(
     for change in &flush.changes {
         let trip = &flush.trips[change.row];
         let event = event::event(change, trip).map_err(unwritable)?;
-        insert.execute(params![trip.device_id, trip.version, event])?;
+        insert.execute(params![trip.device_id, trip.version.0, event])?;
     }
     for forgotten in &flush.forgotten {
         let event = event::forgotten(forgotten);
-        insert.execute(params![forgotten.device_id.as_str(), forgotten.forget.version, event])?;
+        insert.execute(params![forgotten.device_id.as_str(), forgotten.forget.version.0, event])?;
     }
     trim_changes(connection, keep_changes)
 }
@@ -123,7 +123,7 @@ impl Journal for SqliteStore {
         self.commit_with(flush, |connection| {
             flush.parts.iter().try_for_each(|part| record_part(connection, part))?;
             let position = "UPDATE log SET delivered = ?1";
-            connection.prepare_cached(position)?.execute([flush.position.delivered]).map(drop)
+            connection.prepare_cached(position)?.execute([flush.position.delivered.0]).map(drop)
         })
     }
 
@@ -132,7 +132,7 @@ impl Journal for SqliteStore {
             self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
         let delivered =
             delivered.optional().map_err(failed(&self.location, "reading the position"))?;
-        Ok(Position { delivered: delivered.unwrap_or(Offset(0)) })
+        Ok(Position { delivered: Offset(delivered.unwrap_or(0)) })
     }
 }
 

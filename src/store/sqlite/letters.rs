@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{SqliteStore, failed};
 use crate::model::reason::DeadReason;
-use crate::model::scalar::LogTime;
+use crate::model::scalar::{LogTime, Offset};
 use crate::source::Headers;
 use crate::store::{DeadLetter, StoreError};
 
@@ -109,13 +109,13 @@ fn insert(connection: &Connection, letter: &DeadLetter, token: &str) -> rusqlite
     let headers = headers_json(&letter.headers);
     let bytes = i64::try_from(size(letter, &headers)).unwrap_or(i64::MAX);
     let inserted = connection.prepare_cached(INSERT)?.execute(params![
-        letter.offset,
+        letter.offset.0,
         letter.element,
         letter.reason.name(),
         letter.message,
         letter.origin,
         letter.line.cast_signed(),
-        letter.log_time_ms,
+        letter.log_time_ms.0,
         letter.value,
         letter.value_bytes.cast_signed(),
         letter.sha256,
@@ -153,14 +153,14 @@ fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
     })?;
     let letter = DeadLetter {
         partition: row.get("partition")?,
-        offset: row.get("log_offset")?,
+        offset: Offset(row.get("log_offset")?),
         element: row.get("element")?,
         count: row.get::<_, i64>("count")?.cast_unsigned(),
         reason,
         message: row.get("message")?,
         origin: row.get("origin")?,
         line: row.get::<_, i64>("line")?.cast_unsigned(),
-        log_time_ms: row.get("log_time")?,
+        log_time_ms: LogTime(row.get("log_time")?),
         key: row.get::<_, Option<Vec<u8>>>("key")?.map(Arc::from),
         key_cut: None,
         headers: Arc::new(headers),
@@ -286,7 +286,8 @@ impl SqliteStore {
             )?;
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let reason = filter.reason.map(DeadReason::name);
-            let values = params![after, reason, limit, filter.from_ms, filter.to_ms];
+            let [from, to] = [filter.from_ms, filter.to_ms].map(|time| time.map(LogTime::ms));
+            let values = params![after, reason, limit, from, to];
             let rows = statement.query_map(values, read_letter)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };

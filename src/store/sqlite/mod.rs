@@ -16,7 +16,6 @@ mod lock;
 mod open;
 mod reader;
 mod row;
-mod scalar;
 mod scan;
 mod schemas;
 mod sound;

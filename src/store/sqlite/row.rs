@@ -1,10 +1,13 @@
 //! Trips as rows of SQLite.
 
+use std::convert::identity;
+
 use rusqlite::types::{ToSqlOutput, Type, Value, ValueRef};
 use rusqlite::{Error, Row};
 
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
+use crate::model::scalar::{DeviceTime, Version};
 use crate::store::TripRow;
 use crate::store::raw::COLUMNS;
 
@@ -24,26 +27,26 @@ trait SqlKind: ColumnKind {
 }
 
 macro_rules! plain_kinds {
-    ($($kind:ident, $value:ident => $bound:expr;)*) => {
+    ($($kind:ident, $value:ident => $bound:expr, $read:expr;)*) => {
         $(impl SqlKind for kind::$kind {
             fn bind($value: &Self::Value) -> ToSqlOutput<'_> {
                 $bound.into()
             }
 
             fn read(row: &Row<'_>, at: usize) -> rusqlite::Result<Self::Value> {
-                row.get(at)
+                row.get(at).map($read)
             }
         })*
     };
 }
 
 plain_kinds! {
-    Time, time => time.ms();
-    Version, version => version.get();
-    Int, value => *value;
-    Double, value => *value;
-    Text, text => text.as_str();
-    Blob, bytes => bytes.as_slice();
+    Time, time => time.ms(), DeviceTime;
+    Version, version => version.get(), Version;
+    Int, value => *value, identity;
+    Double, value => *value, identity;
+    Text, text => text.as_str(), identity;
+    Blob, bytes => bytes.as_slice(), identity;
 }
 
 impl SqlKind for kind::Versions {
@@ -95,8 +98,8 @@ macro_rules! define_values {
             };
             Ok(TripRow {
                 device_id: row.get(0)?,
-                end_ms: row.get(1)?,
-                start_ms: row.get(2)?,
+                end_ms: DeviceTime(row.get(1)?),
+                start_ms: DeviceTime(row.get(2)?),
                 $($field: <$kind as SqlKind>::read(row, next())?,)*
             })
         }

@@ -54,9 +54,9 @@ fn cell(row: &Row<'_>, at: usize) -> rusqlite::Result<Cell> {
 fn read_raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
     Ok(RawRow {
         device_id: row.get(0)?,
-        bucket_ms: row.get(1)?,
-        end_ms: row.get(2)?,
-        start_ms: row.get(3)?,
+        bucket_ms: DeviceTime(row.get(1)?),
+        end_ms: DeviceTime(row.get(2)?),
+        start_ms: DeviceTime(row.get(3)?),
         cells: (4..4 + COLUMNS.len()).map(|at| cell(row, at)).collect::<rusqlite::Result<_>>()?,
     })
 }
@@ -67,7 +67,7 @@ fn rows_of_bucket(
     bucket_ms: DeviceTime,
 ) -> rusqlite::Result<Vec<RawRow>> {
     let mut statement = connection.prepare_cached(&RAW_DAY)?;
-    let rows = statement.query_map(params![device_id, bucket_ms], read_raw)?;
+    let rows = statement.query_map(params![device_id, bucket_ms.0], read_raw)?;
     rows.collect()
 }
 
@@ -79,8 +79,9 @@ fn days_after(
     limit: i64,
 ) -> rusqlite::Result<Vec<(String, DeviceTime)>> {
     let mut days = connection.prepare_cached(select)?;
-    let days =
-        days.query_map(params![device_id, bucket_ms, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let days = days.query_map(params![device_id, bucket_ms.0, limit], |row| {
+        Ok((row.get(0)?, DeviceTime(row.get(1)?)))
+    })?;
     days.collect()
 }
 
@@ -122,7 +123,7 @@ impl RawRows for SqliteStore {
                  AND EXISTS (SELECT 1 FROM device_days
                      WHERE bucket = ?2 AND shard = ?3 AND device_id = ?1)",
             )?;
-            statement.query_row(params![device_id, bucket, shard], |row| row.get::<_, bool>(0))
+            statement.query_row(params![device_id, bucket.0, shard], |row| row.get::<_, bool>(0))
         };
         let connection = self.connection();
         let mut missing = Vec::new();
@@ -141,7 +142,7 @@ impl RawRows for SqliteStore {
             let delete = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
                  AND end_time = ?3 AND start_time = ?4";
             for row in wrong {
-                let key = params![row.device_id, row.bucket_ms, row.end_ms, row.start_ms];
+                let key = params![row.device_id, row.bucket_ms.0, row.end_ms.0, row.start_ms.0];
                 transaction.prepare_cached(delete)?.execute(key)?;
             }
             right.iter().try_for_each(|row| trips::put_and_index(&transaction, row))?;
@@ -159,7 +160,7 @@ impl SqliteStore {
     pub fn note_compared(&self, device_id: &str, bucket_ms: DeviceTime) -> Result<(), StoreError> {
         let insert = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
         let record = |connection: &Connection| {
-            connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms]).map(drop)
+            connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms.0]).map(drop)
         };
         record(&self.connection()).map_err(failed(&self.location, "recording a compared day"))
     }

@@ -23,7 +23,7 @@ const TAGS: &str = "SELECT t_star, key, value, written, revision FROM trip_tags
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Tag> {
     Ok(Tag {
-        t_star_ms: row.get(0)?,
+        t_star_ms: DeviceTime(row.get(0)?),
         key: TagKey::from_store(row.get(1)?),
         value: TagValue::from_store(row.get(2)?),
         written_ms: row.get(3)?,
@@ -38,7 +38,7 @@ fn tags(
     upto_ms: DeviceTime,
 ) -> rusqlite::Result<Vec<Tag>> {
     let mut select = connection.prepare_cached(TAGS)?;
-    let found = select.query_map(params![device_id, from_ms, upto_ms], read)?;
+    let found = select.query_map(params![device_id, from_ms.0, upto_ms.0], read)?;
     found.collect()
 }
 
@@ -46,7 +46,7 @@ fn revision(connection: &Connection, device_id: &str, tag: &Tag) -> rusqlite::Re
     let select = "SELECT revision FROM trip_tags
          WHERE device_id = ?1 AND t_star = ?2 AND key = ?3";
     let mut select = connection.prepare_cached(select)?;
-    let key = params![device_id, tag.t_star_ms, tag.key.as_str()];
+    let key = params![device_id, tag.t_star_ms.0, tag.key.as_str()];
     select.query_row(key, |row| row.get(0)).optional()
 }
 
@@ -100,7 +100,7 @@ impl TagStore for SqliteStore {
                  (device_id, t_star, key, value, written, revision) VALUES (?, ?, ?, ?, ?, ?)";
             let (key, value) = (tag.key.as_str(), tag.value.as_str());
             let values =
-                params![device_id, tag.t_star_ms, key, value, tag.written_ms, tag.revision.0];
+                params![device_id, tag.t_star_ms.0, key, value, tag.written_ms, tag.revision.0];
             connection.execute(put, values)?;
             record_tag(connection, device_id, (tag, false), self.keep_changes)?;
             Ok(true)
@@ -120,7 +120,7 @@ impl TagStore for SqliteStore {
                  WHERE device_id = ? AND t_star = ? AND key = ? AND revision = ?";
             let key = tag.key.as_str();
             let deleted = connection
-                .execute(delete, params![device_id, tag.t_star_ms, key, tag.revision.0])?;
+                .execute(delete, params![device_id, tag.t_star_ms.0, key, tag.revision.0])?;
             if deleted > 0 {
                 record_tag(connection, device_id, (tag, true), self.keep_changes)?;
             }
@@ -154,17 +154,17 @@ pub(super) fn erase(
 ) -> rusqlite::Result<()> {
     let select = "SELECT DISTINCT t_star FROM trip_tags WHERE device_id = ?1 AND t_star < ?2";
     let mut select = connection.prepare_cached(select)?;
-    let times = select.query_map(params![device_id, forget.before_ms], |row| row.get(0))?;
+    let times = select.query_map(params![device_id, forget.before_ms.0], |row| row.get(0))?;
     let mut covered = connection.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM trips WHERE device_id = ?1 AND bucket = ?2
          AND end_time >= ?3 AND start_time <= ?3)",
     )?;
     let mut delete =
         connection.prepare_cached("DELETE FROM trip_tags WHERE device_id = ?1 AND t_star = ?2")?;
-    for t_star_ms in times.collect::<rusqlite::Result<Vec<DeviceTime>>>()? {
-        let bucket = day_of(t_star_ms).start_ms();
+    for t_star_ms in times.collect::<rusqlite::Result<Vec<i64>>>()? {
+        let bucket = day_of(DeviceTime(t_star_ms)).start_ms();
         let is_covered: bool =
-            covered.query_row(params![device_id, bucket, t_star_ms], |row| row.get(0))?;
+            covered.query_row(params![device_id, bucket.0, t_star_ms], |row| row.get(0))?;
         if !is_covered {
             delete.execute(params![device_id, t_star_ms])?;
         }

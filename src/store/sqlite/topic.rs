@@ -9,7 +9,7 @@ use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
-use crate::model::scalar::Offset;
+use crate::model::scalar::{Offset, Version};
 use crate::store::{
     EpochStore, Flush, GroupStore, Journal, KeptPositions, KeyStore, Position, PositionStore,
     StoreError,
@@ -43,7 +43,7 @@ impl Journal for SqlitePartition {
             // A replay from an older offset does not lower the position.
             let put = "INSERT INTO positions (partition, next_offset) VALUES (?1, ?2)
                  ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)";
-            let values = params![self.partition, flush.position.delivered];
+            let values = params![self.partition, flush.position.delivered.0];
             connection.prepare_cached(put)?.execute(values).map(drop)
         })
     }
@@ -85,7 +85,7 @@ fn read_epoch(row: &Row<'_>) -> rusqlite::Result<Epoch> {
         topic: row.get("topic")?,
         partitions: row.get("partitions")?,
         start_offsets: serde_json::from_str(&json("start_offsets")?).map_err(malformed)?,
-        base: row.get("base")?,
+        base: Version(row.get("base")?),
         rules: Rules::from_json(&json("rules")?).map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
         })?,
@@ -120,7 +120,7 @@ impl EpochStore for SqliteStore {
                 epoch.topic,
                 epoch.partitions,
                 start_offsets,
-                epoch.base,
+                epoch.base.0,
                 epoch.rules.to_json(),
                 epoch.partitioner.name(),
                 epoch.topic_id

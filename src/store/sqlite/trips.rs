@@ -8,7 +8,7 @@ use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::days::{Days, add_day, beyond, nearest};
-use crate::store::skip;
+use crate::store::skip::{self, is_whole};
 use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
 
@@ -82,8 +82,13 @@ pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<(
     let mut values = row::values(trip);
     for day in trip.days() {
         let (id, bucket) = (&trip.device_id, day.start_ms());
-        let older =
-            delete.execute(params![id, bucket, trip.start_ms, trip.end_ms, trip.version])?;
+        let older = delete.execute(params![
+            id,
+            bucket.0,
+            trip.start_ms.0,
+            trip.end_ms.0,
+            trip.version.0
+        ])?;
         // In the order in which the placeholders first occur.
         values[0] = bucket.ms().into();
         insert.execute(params_from_iter(&values))?;
@@ -100,8 +105,8 @@ pub(super) fn put_and_index(connection: &Connection, trip: &TripRow) -> rusqlite
     put(connection, trip)?;
     let (id, shard) = (&trip.device_id, identity::shard(&trip.device_id));
     for day in trip.days() {
-        connection.prepare_cached(LIST_DAY)?.execute(params![id, day.start_ms()])?;
-        connection.prepare_cached(LIST_DEVICE)?.execute(params![day.start_ms(), shard, id])?;
+        connection.prepare_cached(LIST_DAY)?.execute(params![id, day.start_ms().0])?;
+        connection.prepare_cached(LIST_DEVICE)?.execute(params![day.start_ms().0, shard, id])?;
     }
     Ok(())
 }
@@ -112,9 +117,9 @@ const LIST_DEVICE: &str =
     "INSERT OR IGNORE INTO device_days (bucket, shard, device_id) VALUES (?1, ?2, ?3)";
 
 fn list_day(connection: &Connection, device_id: &str, bucket: DeviceTime) -> rusqlite::Result<()> {
-    if connection.prepare_cached(LIST_DAY)?.execute(params![device_id, bucket])? == 1 {
+    if connection.prepare_cached(LIST_DAY)?.execute(params![device_id, bucket.0])? == 1 {
         let shard = identity::shard(device_id);
-        connection.prepare_cached(LIST_DEVICE)?.execute(params![bucket, shard, device_id])?;
+        connection.prepare_cached(LIST_DEVICE)?.execute(params![bucket.0, shard, device_id])?;
     }
     Ok(())
 }
@@ -154,9 +159,9 @@ pub(super) fn unless_malformed<T>(
         ) => {
             skip::malformed(&RowError {
                 device: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
-                bucket: row.get(bucket_at)?,
-                start_ms: row.get(2)?,
-                end_ms: row.get(1)?,
+                bucket: DeviceTime(row.get(bucket_at)?),
+                start_ms: DeviceTime(row.get(2)?),
+                end_ms: DeviceTime(row.get(1)?),
                 reason: error.to_string(),
             });
             Ok(None)
@@ -172,14 +177,14 @@ fn decide(
     key: (&str, DeviceTime),
     time_ms: DeviceTime,
 ) -> rusqlite::Result<(Option<TripRow>, u64)> {
-    let mut rows = statement.query(params![key.0, key.1, time_ms, LOOKUP_ROWS])?;
+    let mut rows = statement.query(params![key.0, key.1.0, time_ms.0, LOOKUP_ROWS])?;
     let mut best: Option<TripRow> = None;
     let mut rows_seen = 0;
     while let Some(row) = rows.next()? {
         rows_seen += 1;
         let Some(row) = read(row)? else { continue };
         let is_newer = best.as_ref().is_none_or(|best| row.version > best.version);
-        if row.start_ms <= time_ms && is_newer && row.is_whole() {
+        if row.start_ms <= time_ms && is_newer && is_whole(&row) {
             best = Some(row);
         }
         if rows_seen >= u64::from(LOOKUP_PAGE) && best.is_some() {
@@ -213,7 +218,8 @@ impl SqliteStore {
     ) -> Result<Vec<TripRow>, StoreError> {
         let of_day = |connection: &Connection| {
             let mut statement = connection.prepare_cached(OF_DAY)?;
-            let rows = statement.query_map(params![device_id, day.start_ms(), from_ms], read)?;
+            let rows =
+                statement.query_map(params![device_id, day.start_ms().0, from_ms.0], read)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         let rows = of_day(&self.connection());
@@ -244,10 +250,10 @@ impl SqliteStore {
                 Order::Asc => DAYS,
                 Order::Desc => DAYS_DESC,
             })?;
-            let (from, upto) = (from.start_ms(), upto.start_ms());
+            let (from, upto) = (from.start_ms().0, upto.start_ms().0);
             let span = params![device_id, from, upto, i64::try_from(limit).unwrap_or(i64::MAX)];
-            let rows = statement.query_map(span, |row| row.get::<_, DeviceTime>(0))?;
-            rows.map(|bucket| Ok(day_of(bucket?))).collect::<rusqlite::Result<Vec<_>>>()
+            let rows = statement.query_map(span, |row| row.get(0))?;
+            rows.map(|bucket| Ok(day_of(DeviceTime(bucket?)))).collect::<rusqlite::Result<Vec<_>>>()
         };
         let days = days(&self.connection());
         self.count_rows(days.map_err(failed(&self.location, "reading the days of a device")))
@@ -312,7 +318,7 @@ impl TripStore for SqliteStore {
             walk.record_page(&days);
             for day in days {
                 let mut rows = self.of_day(device_id, day, from_ms)?;
-                rows.retain(TripRow::is_whole);
+                rows.retain(is_whole);
                 add_day(&mut found, rows, upto_ms, order);
                 if found.len() >= limit {
                     break;
@@ -336,7 +342,7 @@ impl TripStore for SqliteStore {
             })?;
             let bucket = day_of(time_ms).start_ms();
             let rows =
-                statement.query_map(params![device_id, bucket, time_ms, LOOKUP_PAGE], read)?;
+                statement.query_map(params![device_id, bucket.0, time_ms.0, LOOKUP_PAGE], read)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         let rows = near(&self.connection());
@@ -370,7 +376,9 @@ impl TripStore for SqliteStore {
             let read = |row: &Row<'_>| row.get(0);
             let rows = match day.map(|day| day.start_ms()) {
                 None => statement.query_map(params![after, limit_i64], read),
-                Some(bucket) => statement.query_map(params![after, limit_i64, bucket, shard], read),
+                Some(bucket) => {
+                    statement.query_map(params![after, limit_i64, bucket.0, shard], read)
+                }
             };
             rows?.collect::<rusqlite::Result<Vec<String>>>()
         };

@@ -189,7 +189,8 @@ fn source(test: &str) -> String {
 /// A row names tests of `tests/it`, `tests/sim` or the library, or scripts.
 #[test]
 fn every_test_of_the_board_exists() {
-    let library: String = sources(&root().join("src")).concat();
+    let folders = ["src", "crates/tstar-core/src"];
+    let library: String = folders.iter().flat_map(|it| sources(&root().join(it))).collect();
     let exists = |proof: &str| match proof.rsplit_once("::") {
         None => root().join(proof).exists(),
         Some((module, name)) => {

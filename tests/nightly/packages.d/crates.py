@@ -45,7 +45,7 @@ def main(program, sbom, licences, features):
         sys.exit(f"not in the SBOM: {sorted(crates - listed)}")
     text = pathlib.Path(licences).read_text(encoding="utf-8")
     named = set(re.findall(r"^  (\S+) (\d\S*?),?(?: \S+)?$", text, re.M))
-    ours = {it for it in crates if it[0] in ("tstar", "partition-queue", "rdkafka-extra")}
+    ours = {it for it in crates if it[0] in ("tstar", "tstar-core", "rdkafka-extra")}
     if crates - named - ours:
         sys.exit(f"without a licence text: {sorted(crates - named - ours)}")
     for library in ("librdkafka", "SQLite", "zlib", "Zstandard"):

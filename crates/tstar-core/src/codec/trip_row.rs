@@ -33,6 +33,8 @@ pub struct RowError {
 /// the table. Rows written before have no value, so the kind is `Optional`.
 ///
 /// `name: kind => field of TripRow`
+#[macro_export]
+#[doc(hidden)]
 macro_rules! trip_columns {
     ($callback:ident) => {
         $callback! {
@@ -82,7 +84,7 @@ macro_rules! trip_columns {
     };
 }
 
-pub(crate) use trip_columns;
+pub use trip_columns;
 
 macro_rules! define_row {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {

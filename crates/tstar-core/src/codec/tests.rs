@@ -101,7 +101,7 @@ fn encodes_the_published_message() {
         assert_eq!(absent, &[0; 0]);
     }
     assert_eq!(plain(&message), encode(&path(&three())));
-    let schema = include_str!("../../schema/path.proto");
+    let schema = include_str!("../../../../schema/path.proto");
     for (field, tag) in [("uint32 count", 1), ("sint64 lon_e7", 4), ("bytes accuracy_present", 12)]
     {
         assert!(schema.contains(&format!("{field} = {tag};")), "{field}");

@@ -10,6 +10,8 @@ use super::sample::OutOfRange;
 /// - `names` are the canonical name in a record and its aliases,
 /// - `quanta` is the accepted range, in quanta, and the number of quanta per unit,
 /// - `docs` describe the two fields.
+#[macro_export]
+#[doc(hidden)]
 macro_rules! readings {
     ($callback:ident) => {
         $callback! {
@@ -44,7 +46,7 @@ macro_rules! readings {
     };
 }
 
-pub(crate) use readings;
+pub use readings;
 
 /// Full turn of a heading, 0.1 degree.
 pub(super) const FULL_TURN_DDEG: i32 = 3600;
@@ -215,7 +217,7 @@ mod tests {
     /// The fields of message `Path` that a comment of `schema/path.proto` gives a range.
     #[test]
     fn the_path_format_has_the_readings() {
-        let schema = include_str!("../../schema/path.proto");
+        let schema = include_str!("../../../../schema/path.proto");
         let fields = schema.lines().map(str::trim).filter(|line| line.ends_with(';'));
         let fields: Vec<_> = fields.filter(|line| line.starts_with(['r', 'b'])).collect();
         let mut expected = Vec::new();

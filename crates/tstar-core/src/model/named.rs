@@ -1,6 +1,8 @@
 //! Enums whose values have public names: each name is written once, next to its variant.
 
 /// Declares an enum whose variants have fixed public names.
+#[macro_export]
+#[doc(hidden)]
 macro_rules! named {
     (
         $(#[$doc:meta])*
@@ -43,4 +45,4 @@ macro_rules! named {
     };
 }
 
-pub(crate) use named;
+pub use named;

@@ -8,6 +8,24 @@
 //! | text | `truck-17~20261120T213800.123Z` | years 0000 to 9999 |
 //! | key, as bytes or base32hex | `ehp7aorb5koje040000q3un52stg` | every `i64` |
 //! | UUID version 8 | `01a1fae5-173b-8152-8ed4-88d4aacc8ddd` | 1970 to the year 10889 |
+//!
+//! ```
+//! use tstar_core::DeviceTime;
+//! use tstar_core::identity::{AnyId, TripId, prefix_range};
+//!
+//! let id = TripId::new("truck-17", DeviceTime(1_795_210_680_123))?;
+//! assert_eq!(id.text()?, "truck-17~20261120T213800.123Z");
+//! assert_eq!(AnyId::parse("ehp7aorb5koje040000q3un52stg")?, AnyId::Trip(id.clone()));
+//!
+//! // The UUID form has only a hash of the device id.
+//! let AnyId::Uuid(uuid) = AnyId::parse("01a1fae5-173b-8152-8ed4-88d4aacc8ddd")? else { panic!() };
+//! assert!(uuid.matches("truck-17", id.t_star_ms));
+//!
+//! let (device_id, from_ms, upto_ms) = prefix_range("truck-17~20261120")?;
+//! assert_eq!(device_id, id.device_id);
+//! assert!((from_ms..=upto_ms).contains(&id.t_star_ms));
+//! # Ok::<_, tstar_core::identity::IdError>(())
+//! ```
 
 mod device_id;
 mod key;

@@ -2,23 +2,15 @@
 //! every value against the range of its field.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 use prost::Message as _;
-use zstd::bulk::Decompressor;
-use zstd::zstd_safe::{find_frame_compressed_size, get_error_name, get_frame_content_size};
 
 use super::column::ColumnReader;
+use super::frame::decompress;
 use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD, checksum};
 use crate::model::column::{entries, take_varint};
 use crate::model::scalar::DeviceTime;
 use crate::timeline::{Path, READINGS, Reading, ReadingKind, Sample};
-
-thread_local! {
-    // Cached: creating one costs as much as decoding a short path.
-    static DECOMPRESSOR: RefCell<Decompressor<'static>> =
-        RefCell::new(Decompressor::new().expect("zstd allocates its context"));
-}
 
 /// Decodes a blob written by [`super::encode`] or by another writer of `schema/path.proto`.
 ///
@@ -47,36 +39,16 @@ fn message_of(blob: &[u8]) -> Result<Cow<'_, [u8]>, BlobError> {
     let (written, body) = rest.split_first_chunk().ok_or(BlobError::Checksum)?;
     let message = match header {
         PLAIN => bounded(body.len() as u64).map(|_| Cow::Borrowed(body))?,
-        _ => Cow::Owned(decompressed(body)?),
+        _ => Cow::Owned(decompress(body)?),
     };
     if checksum(&message) != *written { Err(BlobError::Checksum) } else { Ok(message) }
 }
 
-fn bounded(declared: u64) -> Result<usize, BlobError> {
+pub(super) fn bounded(declared: u64) -> Result<usize, BlobError> {
     usize::try_from(declared)
         .ok()
         .filter(|&size| size <= MAX_MESSAGE_BYTES)
         .ok_or(BlobError::TooLarge { declared })
-}
-
-/// Decompresses exactly one frame, whose content must have exactly the declared size.
-fn decompressed(frame: &[u8]) -> Result<Vec<u8>, BlobError> {
-    let broken = |reason: &str| BlobError::Frame(reason.to_owned());
-    let declared = get_frame_content_size(frame)
-        .map_err(|_| broken("it has no frame header"))?
-        .ok_or(BlobError::NoSize)?;
-    let size = bounded(declared)?;
-    let frame_size =
-        find_frame_compressed_size(frame).map_err(|code| broken(get_error_name(code)))?;
-    if frame_size != frame.len() {
-        return Err(broken("bytes follow it"));
-    }
-    let content = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(frame, size));
-    let content = content.map_err(|error| BlobError::Frame(error.to_string()))?;
-    if content.len() != size {
-        return Err(broken("its content is shorter than declared"));
-    }
-    Ok(content)
 }
 
 fn read(bytes: &[u8]) -> Result<Path, BlobError> {

@@ -17,7 +17,7 @@ macro_rules! define_samples {
         /// A location sample of one device, quantised.
         ///
         /// ```
-        /// use tstar::{RawSample, Sample};
+        /// use tstar_core::{RawSample, Sample};
         ///
         /// let at = RawSample { lat: 52.5, lon: 13.4, ..RawSample::default() };
         /// let raw = RawSample { speed_mps: Some(13.888_9), ..at };
@@ -28,7 +28,7 @@ macro_rules! define_samples {
         ///
         /// let raw = RawSample { lat: 95.0, ..raw };
         /// assert_eq!(Sample::quantised(&raw).unwrap_err().field, "lat");
-        /// # Ok::<_, tstar::OutOfRange>(())
+        /// # Ok::<_, tstar_core::OutOfRange>(())
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Sample {

@@ -1,41 +1,32 @@
-//! Encodes a path. Each flush encodes the whole path of each dirty trip, so buffers and the
-//! compression context are reused per thread.
+//! Encodes a path. Each flush encodes the whole path of each dirty trip, so buffers are reused per
+//! thread.
 
 use prost::Message as _;
 use std::cell::RefCell;
-use zstd::bulk::Compressor;
-use zstd::zstd_safe::compress_bound;
 
+use super::frame::compress;
 use super::{Message, PLAIN, ZSTD, checksum};
 use crate::model::column::{Steps, push};
 use crate::timeline::{Path, Reading, Sample};
-
-/// zstd level. Higher levels cost more time than the smaller size is worth.
-const LEVEL: i32 = 3;
 
 /// Minimum size of a message that is compressed, bytes. Of smaller ones, compression saves at most
 /// an eighth, and makes encoding four to ten times dearer: zstd builds its tables for each frame.
 const MIN_COMPRESSED: usize = 400;
 
+#[derive(Default)]
 struct Encoder {
     samples: Vec<Sample>,
     message: Message,
     plain: Vec<u8>,
     frame: Vec<u8>,
-    compressor: Compressor<'static>,
 }
 
 thread_local! {
-    static ENCODER: RefCell<Encoder> = RefCell::new(Encoder {
-        samples: Vec::new(),
-        message: Message::default(),
-        plain: Vec::new(),
-        frame: Vec::new(),
-        compressor: Compressor::new(LEVEL).expect("level 3 is valid; zstd allocates its context"),
-    });
+    static ENCODER: RefCell<Encoder> = RefCell::default();
 }
 
-/// Encodes a path. The same samples always give the same bytes.
+/// Encodes a path. The same samples always give the same bytes; without feature `zstd`, those of
+/// an uncompressed message.
 ///
 /// # Panics
 /// Never: at 32 bytes each, memory ends before a path has 2^32 samples.
@@ -55,16 +46,8 @@ impl Encoder {
     /// The message with its header and checksum, compressed if that makes it smaller.
     fn blob(&mut self) -> Vec<u8> {
         let (mut header, mut body) = (PLAIN, &self.plain);
-        if self.plain.len() >= MIN_COMPRESSED {
-            self.frame.clear();
-            self.frame.reserve(compress_bound(self.plain.len()));
-            let size = self
-                .compressor
-                .compress_to_buffer(&self.plain, &mut self.frame)
-                .expect("the buffer fits the worst case");
-            if size < self.plain.len() {
-                (header, body) = (ZSTD, &self.frame);
-            }
+        if self.plain.len() >= MIN_COMPRESSED && compress(&self.plain, &mut self.frame) {
+            (header, body) = (ZSTD, &self.frame);
         }
         let checksum = checksum(&self.plain);
         let mut blob = Vec::with_capacity(1 + checksum.len() + body.len());

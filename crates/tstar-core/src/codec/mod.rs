@@ -5,15 +5,34 @@
 //! frame. The message stores differences, because compression alone gains little on columns of
 //! numbers; a flipped bit in it would move all later samples. Encoding is a pure function of the
 //! samples: the same path always gives the same bytes.
+//!
+//! ```
+//! use tstar_core::codec::{decode, encode};
+//! use tstar_core::model::limits::LegFilter;
+//! use tstar_core::{DeviceTime, Path, PathStats, RawSample, Sample};
+//!
+//! let raw = |time_ms, lat| RawSample { time_ms, lat, lon: 13.4, ..RawSample::default() };
+//! let samples = [raw(DeviceTime(0), 52.5), raw(DeviceTime(60_000), 52.51)];
+//! let samples = samples.map(|raw| Sample::quantised(&raw).expect("every field is in range"));
+//! let path = Path::from_sorted(samples).expect("there are samples, and their times rise");
+//!
+//! let read = decode(&encode(&path))?;
+//! assert!(read.iter().eq(samples));
+//! assert_eq!(PathStats::from_path(&read, LegFilter::default()).distance_m.round(), 1112.0);
+//! # Ok::<_, tstar_core::codec::BlobError>(())
+//! ```
 
 mod column;
 mod decode;
 mod encode;
+#[cfg(feature = "zstd")]
+mod frame;
 pub mod kind;
 pub mod trip_row;
 
 #[cfg(test)]
 mod schema_tests;
+#[cfg(feature = "zstd")]
 #[cfg(test)]
 mod tests;
 
@@ -90,6 +109,24 @@ macro_rules! define_message {
 
 readings!(define_message);
 
+/// Without feature `zstd`, no message is compressed.
+#[cfg(not(feature = "zstd"))]
+mod frame {
+    pub fn compress(_: &[u8], _: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    pub fn decompress(_: &[u8]) -> Result<Vec<u8>, super::BlobError> {
+        Err(super::BlobError::Compressed)
+    }
+}
+
+#[cfg(all(test, not(feature = "zstd")))]
+#[test]
+fn a_compressed_path_is_refused() {
+    assert_eq!(decode(&[ZSTD, 0, 0, 0, 0, 0]), Err(BlobError::Compressed));
+}
+
 /// Why bytes are not a valid path. The row is damaged or was written by another program; its trip
 /// can be rebuilt from the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +146,9 @@ pub enum BlobError {
          rebuild the row from the log or its files"
     )]
     Checksum,
+    /// The message is compressed, and this build cannot decompress.
+    #[error("the path is compressed with zstd; build tstar-core with its feature `zstd`")]
+    Compressed,
     /// The zstd frame does not declare its content size.
     #[error("the path's zstd frame declares no content size; write it with one")]
     NoSize,

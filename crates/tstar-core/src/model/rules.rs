@@ -2,6 +2,20 @@
 //!
 //! A store records the rules it was built with. Other rules give other trips for the same log, so a
 //! store with other rules is refused with an error that lists every difference.
+//!
+//! ```
+//! use tstar_core::model::limits::ClockViolation;
+//! use tstar_core::{DeviceTime, LogTime, Rules};
+//!
+//! let rules = Rules { max_gap_ms: 600_000, ..Rules::default() };
+//! assert_eq!(rules.limits().max_gap_ms, 600_000);
+//! // A device whose clock starts at 1970.
+//! let log_time_ms = LogTime(1_795_210_680_123);
+//! let judged = rules.guard().judge(DeviceTime(0), log_time_ms);
+//! assert_eq!(judged, Err(ClockViolation::BeforeMin));
+//! // Other rules have another hash.
+//! assert_ne!(rules.hash(), Rules::default().hash());
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 

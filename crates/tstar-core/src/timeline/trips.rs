@@ -100,7 +100,6 @@ impl Trips {
     }
 
     /// Asserts that each trip is where it is looked for.
-    #[cfg(feature = "internals")]
     pub(super) fn check(&self) {
         for (&start_ms, trip) in &self.earlier {
             assert_eq!(start_ms, trip.start_ms(), "T1: the key is the start");

@@ -71,8 +71,7 @@ pub enum Outcome {
 /// The trips of one device that are in memory, built from samples in any arrival order.
 ///
 /// ```
-/// use tstar::rules::Limits;
-/// use tstar::{DeviceTime, RawSample, Sample, Timeline, Version};
+/// use tstar_core::{DeviceTime, Limits, RawSample, Sample, Timeline, Version};
 ///
 /// let mut timeline = Timeline::default();
 /// for (minute, version) in [10, 12, 0, 2, 6].into_iter().zip((0..).step_by(2)) {
@@ -297,11 +296,10 @@ impl Timeline {
         self.memory = self.trips.iter().map(Trip::memory).sum();
     }
 
-    /// Asserts T1 to T3 and the memory count.
+    /// Asserts T1 to T3 and the memory count, for tests.
     ///
     /// # Panics
     /// One of them does not hold.
-    #[cfg(feature = "internals")]
     pub fn check(&self, limits: &Limits) {
         let mut before: Option<&Trip> = None;
         self.trips.check();

@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Layers
+//! The lowest layer comes first: a module uses modules above it only, as in tstar.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `identity` | writes and parses the forms of a trip id |
+//! | `model` | types and rules |
+//! | `timeline` | applies a sample to the trips of its device |
+//! | `codec` | trips as rows, paths as bytes |
+
+pub mod codec;
+pub mod identity;
+pub mod model;
+pub mod timeline;
+
+pub use model::limits::Limits;
+pub use model::reading::{Reading, ReadingKind};
+pub use model::rules::Rules;
+pub use model::sample::{OutOfRange, RawSample, Sample};
+pub use model::scalar::{Day, DeviceTime, LogTime, Version};
+pub use timeline::{Arrival, Driver, Outcome, Path, PathStats, Timeline, Trip};

@@ -1,0 +1,11 @@
+//! Types and rules that all modules share.
+
+pub(crate) mod column;
+pub mod limits;
+pub mod named;
+pub mod reading;
+pub mod rules;
+pub mod sample;
+pub mod scalar;
+pub mod schema;
+pub mod time;
