@@ -10,7 +10,6 @@ use crate::identity::IdError;
 use crate::kafka::KafkaError;
 use crate::model::time::MomentError;
 use crate::model::visible::visible;
-use crate::ops::verify::reference::ReferenceError;
 use crate::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::processor::RunError;
@@ -98,12 +97,6 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     match cause.downcast_ref() {
         Some(RunError::Store(error)) => return Some(store(error)),
         Some(RunError::Source(error)) => return Some(source(error)),
-        _ => (),
-    }
-    match cause.downcast_ref() {
-        Some(ReferenceError::Run(error)) => return code_of(error),
-        Some(ReferenceError::Daemon(error)) => return log(error),
-        Some(ReferenceError::OtherFiles(_)) => return Some(BAD_DATA),
         _ => (),
     }
     if let Some(code) = log(cause) {

@@ -64,10 +64,9 @@ pub async fn run(
         limit: args.limit,
     };
     let mut explainer = Explainer::new(request, &store).await?;
-    if args.read_log {
-        explainer.read_topic(|| open::log_access(&settings, context)).await?;
-    } else if !args.files.is_empty() {
-        explainer.read_files(&args.files).await?;
+    if args.read_log || !args.files.is_empty() {
+        let access = || open::log_access(&settings, context);
+        explainer.read_log(&args.files, &access).await?;
     }
     let is_of_files = explainer.is_of_files();
     let explanation = explainer.into_explanation();

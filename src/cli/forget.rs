@@ -11,13 +11,12 @@ use super::print::Printer;
 use super::times::parse_flag_time;
 use super::{confirm, exit, open};
 use crate::identity::DeviceId;
+use crate::log::forget::{ForgetEvent, ForgetRequest, SendFailed};
 use crate::model::control::ControlKey;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_duration};
 use crate::ops::InvalidRequest;
-use crate::ops::forget::{
-    self, AuditLine, ForgetEvent, ForgetPlan, ForgetRequest, SendFailed, TopicForget,
-};
+use crate::ops::forget::{self, AuditLine};
 use crate::settings::{Origins, Settings};
 use crate::store::StoreUrl;
 
@@ -81,10 +80,6 @@ pub struct ForgetArgs {
     pub server: ServerFlags,
 }
 
-/// What still holds samples after a store of files was erased from.
-const REMAINS: &str = "the imported files still hold the samples, and the store's dead letters and \
-    change events some of them; VACUUM clears what SQLite left in unused pages";
-
 /// Erases, or sends the control records that do.
 pub async fn run(
     args: &ForgetArgs,
@@ -121,24 +116,14 @@ pub async fn run(
         }
         Ok(())
     };
-    match plan {
-        ForgetPlan::Files(plan) => {
-            let devices = plan.erase(&mut on_event).await?;
-            bar.finish_and_clear();
-            exit::print_status(&format!("devices erased: {devices}; {REMAINS}"));
-            Ok(())
-        }
-        ForgetPlan::Topic(plan) => {
-            let records = plan.send(&mut on_event).await.map_err(interrupted)?;
-            bar.finish_and_clear();
-            print_requested(&plan, records.len());
-            if !args.wait {
-                return Ok(());
-            }
-            let timeout = Duration::from_millis(limit_ms.unsigned_abs());
-            plan.wait(&records, timeout, &mut on_event).await
-        }
+    let forgotten = plan.carry_out(&mut on_event).await.map_err(interrupted)?;
+    bar.finish_and_clear();
+    exit::print_status(&plan.summary(forgotten.devices));
+    if !args.wait {
+        return Ok(());
     }
+    let timeout = Duration::from_millis(limit_ms.unsigned_abs());
+    plan.wait(&forgotten.pending, timeout, &mut on_event).await
 }
 
 fn request(
@@ -169,14 +154,6 @@ fn print_intent(request: &ForgetRequest, context: &Context) {
     let (at, what) = (format_time(clock_ms()), request.description());
     let by = context.user.as_ref().map_or_else(String::new, |user| format!(" for `{user}`"));
     exit::print_status(&format!("at {at}{by}: erasing {what}"));
-}
-
-fn print_requested(plan: &TopicForget<'_>, devices: usize) {
-    exit::print_status(&format!(
-        "devices requested: {devices}, in topic `{}`; `tstar run` carries it out. Topic, feed and \
-         dead letters hold the samples until their own retention ends",
-        plan.topic()
-    ));
 }
 
 /// Adds what remains of the work if the brokers went away.

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::exit;
 use crate::kafka::consumer::ConsumerEvent;
-use crate::ops::ingest::ReadProgress;
+use crate::log::ReadProgress;
 use crate::pipeline::daemon::{DaemonEvent, OnEvent};
 use crate::pipeline::processor::SampleCounts;
 use crate::source::Batch;

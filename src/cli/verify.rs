@@ -12,7 +12,7 @@ use super::usage::at_least;
 use super::{exit, open, stop};
 use crate::identity::DeviceId;
 use crate::log::Log;
-use crate::ops::verify::reference::Workspace;
+use crate::log::reference::Workspace;
 use crate::ops::verify::{Kind, VerifyReport, VerifyRequest, open_store, verify};
 use crate::store::StoreUrl;
 

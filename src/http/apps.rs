@@ -16,8 +16,8 @@ use super::app::App;
 use super::body::{Limited, MAX_SAMPLES};
 use super::problem::{ParamError, Problem};
 use super::samples::count;
+use crate::log::append::Records;
 use crate::model::preset::{OSMAND, Preset};
-use crate::ops::ingest_request::Records;
 
 /// Memory that decoding takes, as a multiple of the size of a body.
 const DECODING: usize = 2;

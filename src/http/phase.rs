@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::log::append::SampleSink;
 use crate::log::changes::ChangeFeed;
-use crate::ops::ingest_request::SampleSink;
 use crate::ops::serve::ServedLog;
 use crate::store::{AnyStore, Timed};
 

@@ -14,10 +14,10 @@ use super::app::App;
 use super::body::{Limited, MAX_SAMPLES, require_json};
 use super::params::{Moment, Params};
 use super::problem::{ParamError, Problem};
+use crate::log::append::{IngestError, Records, SampleResult, SampleSink};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::model::visible::with_causes;
-use crate::ops::ingest_request::{IngestError, Records, SampleResult, SampleSink};
 use crate::store::StoreError;
 
 /// Memory per sample in addition to its text, until it is answered, in bytes.

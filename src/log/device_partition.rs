@@ -26,8 +26,6 @@ pub struct PartitionFinder<'a, S> {
     pub topic: String,
     /// Every epoch, oldest first; at least one.
     pub epochs: Vec<Epoch>,
-    /// Whether records are keyed by the device id.
-    pub is_keyed: bool,
 }
 
 /// The latest trip of a device.
@@ -53,7 +51,7 @@ impl<S: TripStore> PartitionFinder<'_, S> {
     /// # Errors
     /// The store cannot be read.
     pub async fn find(&self, device: DeviceId) -> Result<LocatedDevice, StoreError> {
-        let newest = self.epochs.last().expect("there is one");
+        let newest = self.newest();
         let partition = known_home(self.store, &device, &newest.division()).await?;
         let row = latest_trip(self.store, &device).await?;
         let has_trip = row.is_some();
@@ -69,16 +67,25 @@ impl<S: TripStore> PartitionFinder<'_, S> {
         Ok(LocatedDevice { device, has_trip: true, partition: is_known.then_some(row.partition) })
     }
 
+    fn newest(&self) -> &Epoch {
+        self.epochs.last().expect("there is one")
+    }
+
+    /// Whether records are keyed by the device id.
+    #[must_use]
+    pub fn is_keyed(&self) -> bool {
+        self.newest().rules.is_keyed_by_device()
+    }
+
     /// Whether the key determines the partition.
     fn follows_from_key(&self) -> bool {
-        let newest = self.epochs.last().expect("there is one");
-        self.is_keyed && newest.partitioner != Partitioner::None
+        self.is_keyed() && self.newest().partitioner != Partitioner::None
     }
 
     /// Whether the partition of the device's records cannot be determined.
     #[must_use]
     pub fn is_unknown(&self, found: &LocatedDevice) -> bool {
-        found.partition.is_none() && !(self.follows_from_key() || self.is_keyed && found.has_trip)
+        found.partition.is_none() && !(self.follows_from_key() || self.is_keyed() && found.has_trip)
     }
 
     /// Why the partition cannot be determined, and what to do.

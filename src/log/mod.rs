@@ -6,24 +6,41 @@
 //! |---|---|
 //! | [`files`] | a log of imported files |
 //! | [`topic`] | a log that is a topic |
+//! | [`topic_replay`] | reads spans of a topic again, up to their ends |
+//! | [`device`] | reads the records of a device |
+//! | [`device_partition`] | the partition of a device's records |
+//! | [`reference`] | rebuilds a store from its log, to compare both |
+//! | [`append`] | appends the samples of a request |
+//! | [`target`] | a topic that samples are sent to |
+//! | [`forget`] | appends the control records that erase trips |
 //! | [`changes`] | the change feed from a cursor |
 //! | [`letters`] | dead letters: opened, filtered, found and removed |
 //! | [`redecode`] | decodes dead letters again |
 //! | [`retry`] | appends dead letters to the log |
-//! | [`device_partition`] | the partition of a device's records |
+//! | [`positions`] | how far a log was read, and who keeps that |
+//! | [`epochs`] | arithmetic of epochs; pure |
 //! | `bounds` | where reading of a log ended |
 //! | `outcome` | how a use case ends early |
 
+pub mod append;
 mod bounds;
 pub mod changes;
+pub mod device;
 pub mod device_partition;
+pub mod epochs;
 pub mod files;
+pub mod forget;
 pub mod letters;
 mod outcome;
+pub mod positions;
 pub mod redecode;
+pub mod reference;
 pub mod retry;
+pub mod target;
 pub mod topic;
+pub mod topic_replay;
 
+use std::io;
 use std::path::PathBuf;
 
 pub use self::bounds::Bounds;
@@ -34,7 +51,28 @@ pub use self::outcome::{
 };
 use self::topic::{OpenLog, TopicLog, no_epoch};
 use crate::model::visible::visible;
+use crate::pipeline::processor::SampleCounts;
+use crate::source::Batch;
 use crate::store::{AnyStore, EpochStore};
+
+/// Receives the progress of reading files.
+pub trait ReadProgress {
+    /// Reading starts. `total_bytes` is the size of all files; `None` if one has no length.
+    fn start(&mut self, total_bytes: Option<u64>) {
+        let _ = total_bytes;
+    }
+
+    /// A batch was processed; `counts` include it.
+    fn update(&mut self, batch: &Batch, counts: &SampleCounts) {
+        let _ = (batch, counts);
+    }
+
+    /// Reading ended, also if it failed.
+    fn finish(&mut self) {}
+}
+
+/// Shows no progress.
+impl ReadProgress for () {}
 
 /// Maximum number of imported files that an error lists.
 const MAX_LISTED: usize = 10;
@@ -72,10 +110,22 @@ impl Log {
             (false, true) => Err(no_files(store, name)),
         }
     }
+
+    /// Listens for signals while the log is read. Reading files leaves nothing behind, so that a
+    /// signal ends the process.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn listen(&self, listen: SignalListener<'_>, partial: PartialResult) -> io::Result<Cancel> {
+        match self {
+            Self::Files(_) => Ok(Cancel::never()),
+            Self::Topic(_) => listen(partial),
+        }
+    }
 }
 
 /// The error of a store without an epoch if no files are named.
-pub fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
+fn no_files(store: &AnyStore, name: &str) -> anyhow::Error {
     match store.is_of_topic() {
         Ok(true) => no_epoch(name).into(),
         Ok(false) => {

@@ -1,6 +1,7 @@
 //! How use cases end early: each kind of error is an exit code to `cli`.
 
 use std::fmt;
+use std::future::Future;
 
 use tokio::sync::watch;
 
@@ -77,6 +78,12 @@ impl Cancel {
         Self { signal }
     }
 
+    /// No request is made.
+    #[must_use]
+    pub fn never() -> Self {
+        Self::new(watch::channel(None).1)
+    }
+
     /// The signal that arrived, if one did.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
@@ -88,6 +95,22 @@ impl Cancel {
         if self.signal.wait_for(Option::is_some).await.is_err() {
             // The sender was dropped, so no signal will arrive.
             std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits for the end of some work, unless a signal arrives first.
+    ///
+    /// # Errors
+    /// A signal arrived.
+    pub async fn unless_stopped<T>(
+        &mut self,
+        partial: PartialResult,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stopped> {
+        tokio::select! {
+            biased;
+            () = self.wait() => Err(self.stopped(partial).expect("a signal has arrived")),
+            result = work => Ok(result),
         }
     }
 

@@ -150,7 +150,7 @@ impl Redecoder {
         overrides: &DecodeOverrides,
         now_ms: Option<i64>,
     ) -> Result<Self, DecoderError> {
-        let key_is_device = log == LogKind::Topic && rules.key == "device_id";
+        let key_is_device = log == LogKind::Topic && rules.is_keyed_by_device();
         let overridden = overrides.over(rules);
         let by_overrides = (overridden != *rules)
             .then(|| RecordReaders::new(&overridden, key_is_device))

@@ -280,9 +280,8 @@ impl<'a> TopicEnd<'a> {
             return Ok(Some(letter.partition));
         }
         let Some(device) = redecoder.device_of(letter) else { return Ok(None) };
-        let is_keyed = self.newest.rules.key == "device_id";
         let (store, topic) = (&self.store, self.newest.topic.clone());
         let epochs = self.epochs.to_vec();
-        Ok(PartitionFinder { store, topic, epochs, is_keyed }.find(device).await?.partition)
+        Ok(PartitionFinder { store, topic, epochs }.find(device).await?.partition)
     }
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::epochs::{first_offsets, gone, recreated_in, versions_before};
+use super::positions::committed_offsets;
+use super::topic_replay::TopicReplay;
 use super::{Bounds, Notify, PreconditionFailed};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::check_topic_id;
-use crate::kafka::group::Group;
 use crate::kafka::journal::OutputTopics;
 use crate::kafka::letter_limit::Limit;
 use crate::kafka::producer::Producer;
@@ -17,14 +19,10 @@ use crate::kafka::topic_names::feed_topic;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::rules_request::RulesRequest;
-use crate::model::scalar::{Offset, Version};
-use crate::model::visible::shell_word;
-use crate::pipeline::daemon::topic_replay::{
-    TopicReplay, first_offsets, gone, recreated_in, versions_before,
-};
+use crate::model::scalar::Version;
 use crate::pipeline::daemon::{OnEvent, preflight};
 use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
-use crate::store::{AnyStore, EpochStore, GroupStore, KeyStore, PositionStore, StoreError};
+use crate::store::{AnyStore, EpochStore, KeyStore, StoreError};
 
 /// How to reach the log of a store.
 #[derive(Clone)]
@@ -201,7 +199,7 @@ impl TopicLog {
     /// # Errors
     /// The partition count differs between epochs.
     pub fn has_one_partition_count(&self) -> Result<(), PreconditionFailed> {
-        let count = self.epochs.last().expect("there is an epoch").partitions;
+        let count = self.newest().partitions;
         match with_other_partition_count(&self.epochs, count) {
             None => Ok(()),
             Some(epoch) => Err(PreconditionFailed(format!(
@@ -236,9 +234,14 @@ impl TopicLog {
         Ok(offsets.into_values().collect())
     }
 
+    /// The newest epoch.
+    pub fn newest(&self) -> &Epoch {
+        self.epochs.last().expect("there is an epoch")
+    }
+
     /// Name of the topic.
     pub fn topic(&self) -> &str {
-        &self.epochs.last().expect("there is an epoch").topic
+        &self.newest().topic
     }
 
     /// The output topics of a replay. Change events are sent only with `announce`; dead letters
@@ -324,47 +327,4 @@ pub async fn topic_of(
     let notify: OnEvent = Arc::new(drop);
     let epochs = preflight::epochs(store, topics, &layout, &epoch_request, &notify).await?;
     Ok((topic, layout.extents, epochs))
-}
-
-/// Checks that the group whose offsets count is the one that reads the log of a store.
-///
-/// # Errors
-/// It is another one, or the store cannot be read.
-pub async fn check_group(store: &AnyStore, access: &LogAccess) -> anyhow::Result<()> {
-    match store.group().await? {
-        Some(kept) if kept != access.group => Err(PreconditionFailed(format!(
-            "store `{}` is read by consumer group `{kept}`, and the offsets of `{}` say nothing of \
-             it: pass --group {}",
-            access.store,
-            access.group,
-            shell_word(&kept)
-        ))
-        .into()),
-        _ => Ok(()),
-    }
-}
-
-/// The committed offset of each partition that has one.
-///
-/// # Errors
-/// The store or the group cannot be read, or another group reads the log.
-pub async fn committed_offsets(
-    store: &AnyStore,
-    access: &LogAccess,
-    newest: &Epoch,
-) -> anyhow::Result<BTreeMap<i32, i64>> {
-    let mut kept = store.positions(newest.epoch).await?.next_offsets;
-    kept.retain(|partition, _| *partition < newest.partitions);
-    if store.embedded().is_some() {
-        return Ok(kept);
-    }
-    check_group(store, access).await?;
-    let group = Group::new(&access.brokers, &access.group)?;
-    let mut offsets = group.committed(&newest.topic, newest.partitions)?;
-    for (partition, offset) in &mut offsets {
-        // Rows that were restored may be behind what the group has committed.
-        let position = newest.position(*partition, kept.get(partition).copied());
-        *offset = position.map_or(*offset, |Offset(position)| position.min(*offset));
-    }
-    Ok(offsets)
 }

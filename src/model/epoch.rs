@@ -139,7 +139,7 @@ impl Epoch {
     /// How devices are assigned to the partitions of the epoch.
     #[must_use]
     pub fn division(&self) -> Division {
-        let is_keyed = self.rules.key == "device_id";
+        let is_keyed = self.rules.is_keyed_by_device();
         // With another key rule, the key does not determine the device.
         let partitioner = if is_keyed { self.partitioner } else { Partitioner::None };
         let versions = (self.base, Version::MAX);

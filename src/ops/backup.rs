@@ -1,6 +1,5 @@
 //! Copies a store in a file, checks a copy, and puts it in the place of a store that is lost.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -12,9 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::row_check::{Fault, check_file};
 use super::{BadData, InvalidRequest};
+use crate::log::positions::ReadPosition;
 use crate::store::new_file::NewFile;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{AnyStore, EpochStore as _, Journal as _, StoreError, StoreUrl};
+use crate::store::{AnyStore, StoreError, StoreUrl};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
@@ -30,34 +30,6 @@ pub struct BackupReport {
     pub sha256: String,
     /// How far the copy has read its log.
     pub read: ReadPosition,
-}
-
-/// How far a store has read its log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum ReadPosition {
-    /// A topic.
-    Topic {
-        /// Name of the topic.
-        topic: String,
-        /// The newest epoch.
-        epoch: i32,
-        /// The next offset of each partition.
-        next_offsets: BTreeMap<i32, i64>,
-    },
-    /// Files.
-    Files {
-        /// Number of records.
-        records: i64,
-    },
-}
-
-async fn position(store: &SqliteStore) -> anyhow::Result<ReadPosition> {
-    if let Some(newest) = store.epochs().await?.pop() {
-        let (topic, epoch) = (newest.topic, newest.epoch);
-        return Ok(ReadPosition::Topic { topic, epoch, next_offsets: store.all_positions()? });
-    }
-    Ok(ReadPosition::Files { records: store.position().await?.delivered.get() })
 }
 
 /// Copies a store to a file, which appears, or is replaced, once it is complete and checked.
@@ -111,7 +83,7 @@ async fn examine(
     if let Some(fault) = check_file(&store).await? {
         return Err(BadData(damaged(&fault)).into());
     }
-    let read = position(&store).await?;
+    let read = ReadPosition::of_store(&store).await?;
     drop(store);
     let failed = || format!("`{name}` cannot be read");
     let (found, bytes) = copy(&mut File::open(file)?, &mut io::sink()).with_context(failed)?;

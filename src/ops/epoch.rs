@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{BadData, NoResult, PreconditionFailed};
 use crate::kafka::client::Brokers;
-use crate::kafka::group::Group;
 use crate::kafka::scan::Scan;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{table_topic, table_transactional_id};
 use crate::kafka::transactions::Transactions;
-use crate::log::topic::{LogAccess, OpenLog, check_group, committed_offsets};
+use crate::log::positions::{check_unread, committed_offsets, keeps_own, set_to_start};
+use crate::log::topic::{LogAccess, OpenLog};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
@@ -121,16 +121,6 @@ pub struct NewEpochRequest {
     pub now_ms: i64,
 }
 
-fn require_no_members(group: &Group, name: &str) -> anyhow::Result<()> {
-    match group.members()? {
-        0 => Ok(()),
-        members => {
-            let problem = format!("group `{name}` has {members} members; stop all instances first");
-            Err(PreconditionFailed(problem).into())
-        }
-    }
-}
-
 /// Begins a new epoch of the topic as it is now.
 ///
 /// # Errors
@@ -149,30 +139,18 @@ pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::R
     let partitions = topics.needed(topic)?;
     let (id, extents) = (topics.id(topic)?, topics.extents(topic, partitions)?);
     let layout = TopicLayout { id, partitions, extents };
-    // No instance may run. The lock of a file shows that none does; those that write a keyspace are
-    // the members of its group.
     let access = Access::WriteTopic(&newest.rules);
     let store = AnyStore::open(url, access, request.options.clone()).await?;
-    let group = Group::new(&log.brokers, &log.group)?;
-    if store.embedded().is_none() {
-        check_group(&store, &log).await?;
-        require_no_members(&group, &log.group)?;
-    }
+    check_unread(&store, &log).await?;
     let next = next_epoch(request, &newest, &layout, &store, &log).await?;
-    if store.embedded().is_none() {
+    if !keeps_own(&store) {
         fence_table_writers(&log.brokers, &topics, &newest)?;
     }
     if !store.add_epoch(&next).await? {
         let problem = "another instance has just made a new epoch".to_owned();
         return Err(PreconditionFailed(problem).into());
     }
-    match store.embedded() {
-        Some(store) => {
-            let mut offsets = next.start_offsets.iter();
-            offsets.try_for_each(|(&partition, &offset)| store.set_position(partition, offset))?;
-        }
-        None => group.set(topic, &next.start_offsets)?,
-    }
+    set_to_start(&store, &log, &next)?;
     Ok(next)
 }
 

@@ -9,6 +9,7 @@ pub use super::ingest_problems::{FirstLetter, Problem};
 use super::ingest_warnings::{ImportWatch, file_cut, no_records};
 pub use super::ingest_warnings::{Warning, conflicting};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
+use crate::log::ReadProgress;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
@@ -26,18 +27,6 @@ const NO_KEYSPACE: &str = "files cannot be imported into a keyspace directly: it
 
 /// Memory reserved for batches in flight and pending dead letters, bytes.
 const BUFFERS: u64 = 32_000_000;
-
-/// Receives the progress of reading files.
-pub trait ReadProgress {
-    /// Reading starts. `total_bytes` is the size of all files; `None` if one has no length.
-    fn start(&mut self, total_bytes: Option<u64>);
-
-    /// A batch was processed; `counts` include it.
-    fn update(&mut self, batch: &Batch, counts: &SampleCounts);
-
-    /// Reading ended, also if it failed.
-    fn finish(&mut self);
-}
 
 /// What to import, and how.
 #[derive(Clone, Debug)]

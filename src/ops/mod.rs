@@ -11,7 +11,6 @@ pub mod export;
 pub mod forget;
 pub mod ingest;
 mod ingest_problems;
-pub mod ingest_request;
 mod ingest_warnings;
 pub mod inspect;
 pub mod lookup;

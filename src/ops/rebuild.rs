@@ -4,22 +4,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::ingest::{IngestRequest, ReadProgress, ingest};
+use super::ingest::{IngestRequest, ingest};
 use super::tags::{self, CopiedTags};
 use super::verify::ids::{self, Ids};
-use super::verify::reference::{self, ImportStep};
 use super::{Cancel, InvalidRequest, PartialResult, PreconditionFailed, SignalListener, Stopped};
 use crate::identity::DeviceId;
 use crate::kafka::group::Group;
-use crate::log::files::FilesLog;
+use crate::log::ReadProgress;
+use crate::log::epochs::{first_offsets, of_current_topic};
+use crate::log::files::{FilesLog, ImportStep};
 use crate::log::topic::TopicLog;
+use crate::log::topic_replay::TopicReplay;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::model::tag::Tag;
 use crate::model::time::format_duration;
-use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets, of_current_topic};
 use crate::pipeline::daemon::{
     DaemonEvent, GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
 };
@@ -49,14 +50,13 @@ pub async fn rebuild_files(
     listen: SignalListener<'_>,
     progress: &mut dyn ReadProgress,
 ) -> anyhow::Result<SampleCounts> {
-    let old = &*log.store;
-    let source = old.rules()?.unwrap_or_default();
+    let source = log.store.rules()?.unwrap_or_default();
     let rules = other_rules(&request.rules, &source)?;
     let request = &IngestRequest { rules: rules.clone().into(), ..request.clone() };
     // Checked before anything is built: a missing file would go unnoticed later.
-    reference::check_complete(old, &request.files).await?;
+    log.check_complete().await?;
     let mut counts = SampleCounts::default();
-    for step in reference::import_steps(old, &request.files).await? {
+    for step in log.steps().await? {
         match step {
             ImportStep::Files(files) => {
                 let request = IngestRequest { files, ..request.clone() };

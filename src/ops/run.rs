@@ -21,7 +21,7 @@ use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::reader_group::{self, GroupRequest};
 use crate::pipeline::daemon::{
     self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, PartitionStores, Report,
-    ScyllaStores, SqliteStores, preflight, topic_replay,
+    ScyllaStores, SqliteStores, preflight,
 };
 use crate::pipeline::processor::ProcessorConfig;
 use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
@@ -328,7 +328,7 @@ impl Daemon<'_> {
             // The rest is for trips, and for what the client holds.
             memory: memory / 8,
         };
-        let reader = topic_replay::reader(&plan.epoch, &request.keys)?;
+        let reader = daemon::reader(&plan.epoch, &request.keys)?;
         if reader.needs_ids() && request.registry.is_none() {
             let problem = "records name their schemas: name the registry with --schema-registry, \
                            or a file with --schema";

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ingest_request::{FileSink, SampleSink, TopicSink};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
+use crate::log::append::{FileSink, SampleSink, TopicSink};
 use crate::log::changes::TopicFeed;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;

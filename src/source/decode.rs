@@ -361,7 +361,7 @@ impl Decoder {
     /// of it.
     pub fn check_topic_rules(rules: &Rules) -> Result<(), DecoderError> {
         let decoder = Self::new(rules)?;
-        if rules.key == "device_id" { Ok(decoder.check_key_is_device()?) } else { Ok(()) }
+        if rules.is_keyed_by_device() { Ok(decoder.check_key_is_device()?) } else { Ok(()) }
     }
 
     fn check_key_is_device(&self) -> Result<(), MapError> {

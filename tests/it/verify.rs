@@ -15,11 +15,12 @@ use rand_chacha::rand_core::RngCore;
 use serde_json::json;
 use tstar::internals::identity::DeviceId;
 use tstar::internals::log::Bounds;
+use tstar::internals::log::files::FilesLog;
+use tstar::internals::log::reference::Workspace;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, LogTime};
 use tstar::internals::model::time::format_time;
 use tstar::internals::ops::verify::compare::{CompareOptions, compare};
-use tstar::internals::ops::verify::reference::{self, Workspace};
 use tstar::internals::ops::verify::{Comparison, Difference};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::file::{FileSource, Options};
@@ -148,9 +149,10 @@ impl ImportedStore {
 
     /// The reference store.
     pub fn reference(&self) -> SqliteStore {
-        let imported = SqliteStore::open_reader(&self.store).unwrap();
+        let store = Arc::new(SqliteStore::open_reader(&self.store).unwrap());
+        let log = FilesLog { store, files: self.files.clone() };
         let room = Workspace { folder: self.folder.dir.path(), memory: 100_000_000 };
-        block_on(reference::of_files(&imported, &self.files, room, |_, _| ())).unwrap()
+        block_on(log.build(room, |_, _| ())).unwrap().0
     }
 
     /// The names of the files, as command arguments.

@@ -1,6 +1,6 @@
 //! Modules use only lower layers: the table at the top of `src/lib.rs`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::repository::{code, read, rust_files};
 
@@ -18,6 +18,10 @@ const ORDER: &[&[&str]] = &[
 
 /// How many files outside `store/` may name a kind of store.
 const BACKEND_FILES: usize = 3;
+
+/// How many files outside `log/`, `sink/` and `store/` may ask for a kind of log, or for a store in
+/// a file, which is how that is asked. It only shrinks.
+const LOG_KIND_FILES: usize = 15;
 
 /// The index of a module in the order.
 fn rank(module: &str) -> Option<usize> {
@@ -116,6 +120,27 @@ fn kinds_of_stores_are_known_in_one_place() {
     let outside = rust_files("src").into_iter().filter(|path| !path.starts_with("src/store"));
     let found: Vec<_> = outside.filter(|path| names_backend(&read(path))).collect();
     assert!(found.len() <= BACKEND_FILES, "use `AnyStore` instead:\n{found:#?}");
+}
+
+/// Whether code asks which kind of log a store was built from.
+fn names_log_kind(text: &str) -> bool {
+    let code = code(text);
+    ["EmbeddedStore", ".embedded()", "Log::Files", "Log::Topic"].iter().any(|it| code.contains(it))
+}
+
+#[test]
+fn kinds_of_logs_are_known_in_one_place() {
+    assert!(names_log_kind("match log { Log::Files(log) => log.read(), _ => () }"));
+    assert!(names_log_kind("if store.embedded().is_some() {}"));
+    assert!(!names_log_kind("// Log::Files\nfn f(log: &Log) {}"));
+
+    let rooms = ["src/log", "src/sink", "src/store"];
+    let is_outside = |path: &PathBuf| {
+        !rooms.iter().any(|room| path.starts_with(room)) && !path.ends_with("schemas_tests.rs")
+    };
+    let outside = rust_files("src").into_iter().filter(is_outside);
+    let found: Vec<_> = outside.filter(|path| names_log_kind(&read(path))).collect();
+    assert!(found.len() <= LOG_KIND_FILES, "ask `crate::log::Log` instead:\n{found:#?}");
 }
 
 #[test]

@@ -13,12 +13,11 @@ use crate::cli::flags::{
 use crate::cli::print::Printer;
 use crate::cli::progress::FileProgress;
 use crate::cli::{exit, open, report, stop};
+use crate::log::reference::Workspace;
+use crate::log::target::TargetTopic;
 use crate::model::rules::Rules;
 use crate::ops::replay::TripChanges;
-use crate::ops::replay::files::{
-    self, FileReplayJob, FileReplayOutcome, FileReplayRequest, TargetLog,
-};
-use crate::ops::verify::reference::Workspace;
+use crate::ops::replay::files::{self, FileReplayJob, FileReplayOutcome, FileReplayRequest};
 use crate::ops::{BadData, PartialResult};
 use crate::settings::Origin;
 use crate::store::StoreUrl;
@@ -104,24 +103,24 @@ pub async fn run(args: &FilesArgs, context: &Context, printer: &mut Printer) -> 
     let open = async || open::reader(&settings, context).await;
     let store = files::open_store(&url, is_optional, open).await?;
     let rules = settings.rules_request(&origins).over(&Rules::default());
-    let log = match &store {
+    let brokers = open::brokers(&settings)?;
+    let target = match &store {
         Some(store) => {
             let request = open::topic_request(&settings, &origins, context);
-            TargetLog::Store { store, request }
+            TargetTopic::of_store(brokers, store, &request).await?
         }
-        None => TargetLog::Topic { topic: &settings.topic, rules: &rules },
+        None => TargetTopic::without_store(brokers, &settings.topic, rules).await?,
     };
     let request = FileReplayRequest {
         files: &args.files,
         format: settings.input_format,
         overrides,
-        brokers: open::brokers(&settings)?,
-        log,
+        target,
         now_ms: context.now_ms,
         clock_ms,
         notify: Arc::new(exit::print_status),
     };
-    let job = FileReplayJob::open(request).await?;
+    let job = FileReplayJob::open(request)?;
     let progress = &mut FileProgress::default();
     let outcome = if args.apply {
         let sender = job.sender(&args.state)?;

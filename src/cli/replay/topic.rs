@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
+use crate::log::reference::Workspace;
 use crate::model::time::parse_time;
 use crate::ops::replay::topic::{ReplayStart, ReplayTarget, TopicReplayJob, TopicReplayRequest};
-use crate::ops::verify::reference::Workspace;
 use crate::ops::{InvalidRequest, PartialResult};
 use crate::store::StoreUrl;
 use clap::Args;

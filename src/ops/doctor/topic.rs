@@ -7,7 +7,8 @@ use super::CheckResult;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic, is_table_topic, table_topic};
 use crate::kafka::topic_settings::{Harm, SHORT_RETENTION_MS, wrong_settings};
-use crate::log::topic::{LogAccess, OpenLog, committed_offsets};
+use crate::log::positions::{committed_offsets, keeps_own};
+use crate::log::topic::{LogAccess, OpenLog};
 use crate::model::epoch::Epoch;
 use crate::model::visible::shell_word;
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
@@ -33,8 +34,7 @@ async fn try_check(
     let mut results = vec![CheckResult::ok("brokers", answers)];
     results.push(check_epoch(newest, &layout));
     results.push(partitioner(&topics, newest, &layout).await?);
-    if store.embedded().is_none() {
-        // An embedded store keeps change events and dead letters itself.
+    if !keeps_own(store) {
         results.extend(outputs(&topics, newest).await?);
     }
     results.push(retention(&topics, newest).await?);
@@ -76,10 +76,9 @@ async fn reader_group(store: &AnyStore, log: &LogAccess) -> anyhow::Result<(Chec
             let word = shell_word(&kept);
             let fix =
                 format!("pass --group {word}; tstar run --group-change continues as another group");
-            let result = match store.embedded() {
-                // A file has the positions itself.
-                Some(_) => CheckResult::warn("group", detail, fix),
-                None => CheckResult::fail("group", detail, fix),
+            let result = match keeps_own(store) {
+                true => CheckResult::warn("group", detail, fix),
+                false => CheckResult::fail("group", detail, fix),
             };
             (result, kept)
         }
@@ -141,7 +140,7 @@ async fn partitioner(
     layout: &TopicLayout,
 ) -> anyhow::Result<CheckResult> {
     let used = newest.partitioner;
-    if newest.rules.key != "device_id" {
+    if !newest.rules.is_keyed_by_device() {
         return Ok(CheckResult::ok("partitioner", preflight::partitioner_text(used, None)));
     }
     let start = |partition| newest.start_offsets.get(&partition).copied().unwrap_or(0);

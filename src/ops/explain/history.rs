@@ -5,21 +5,12 @@
 //! Those had no effect on this trip: a trip that was near enough to take one of its samples, and
 //! not full, would be part of it now. So only one trip is in memory.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::identity::DeviceId;
-use crate::kafka::record::{Record, RecordContent};
-use crate::kafka::scan::Scan;
-use crate::kafka::topic::OffsetRange;
-use crate::model::epoch::Versions;
+use crate::log::device::RecordsRead;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, LogTime, Offset, Version};
-use crate::ops::verify::reference::{ImportedFiles, ReferenceError};
-use crate::pipeline::daemon::DaemonError;
-use crate::pipeline::daemon::topic_replay::{TopicReplay, by_epoch};
-use crate::source::{Batch, Control, DecodedSample, Entry, Source};
-use crate::store::EmbeddedStore;
+use crate::source::{Batch, Control, DecodedSample, Entry};
 use crate::store::TripRow;
 use crate::telemetry::counts::DUPLICATE;
 use crate::timeline::{Arrival, LegFilter, Outcome, Timeline};
@@ -126,8 +117,9 @@ impl<'a> TripHistory<'a> {
         TripRow { partition, ..built } == *self.row
     }
 
-    /// Reads the next records of one partition under the rules of their epoch.
-    fn read(&mut self, rules: &Rules, (partition, versions): (i32, &Versions), batch: &Batch) {
+    /// Reads the next records of one partition.
+    pub fn read(&mut self, records: RecordsRead<'_>) {
+        let RecordsRead { rules, partition, versions, batch } = records;
         self.legs = rules.legs();
         for entry in &batch.entries {
             let Ok(decoded) = &entry.content else { continue };
@@ -195,54 +187,5 @@ impl<'a> TripHistory<'a> {
                 t_star_ms,
             });
         }
-    }
-
-    /// Reads spans of a topic. Blocks the thread.
-    ///
-    /// # Errors
-    /// No broker responds, or the rules of an epoch cannot be used.
-    pub fn read_topic(&mut self, replay: &TopicReplay) -> Result<(), DaemonError> {
-        for (nth, spans) in by_epoch(&replay.epochs, &replay.spans) {
-            let epoch = &replay.epochs[nth];
-            let device = DeviceId::from_store(self.row.device_id.as_str());
-            let mut reader = replay.reader_with_schemas(epoch)?.of_device(device);
-            let is_keyed = epoch.rules.key == "device_id";
-            let range =
-                |span: std::ops::Range<i64>| OffsetRange { first: span.start, next: span.end };
-            let spans = (0..).zip(spans).map(|(partition, span)| (partition, range(span)));
-            let mut scan = Scan::new(&replay.brokers, &epoch.topic, spans.collect())?;
-            let origin: Arc<str> = epoch.topic.as_str().into();
-            while let Some(message) = scan.next_message()? {
-                let record = Record::from_message(&message);
-                if is_keyed && record.key != Some(self.row.device_id.as_bytes()) {
-                    continue;
-                }
-                let mut batch = Batch { origin: Arc::clone(&origin), ..Batch::default() };
-                if let RecordContent::Control(control) = reader.read(&record, &mut batch) {
-                    batch.control = Some(control);
-                }
-                let partition = record.partition;
-                let versions = Versions::of_partition(&replay.epochs[..=nth], partition);
-                self.read(&epoch.rules, (partition, &versions), &batch);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the files that a store was built from.
-    ///
-    /// # Errors
-    /// A file cannot be read, or the files are not those that the store was built from.
-    pub async fn read_files(
-        &mut self,
-        store: &EmbeddedStore,
-        files: &[PathBuf],
-    ) -> Result<(), ReferenceError> {
-        let (mut source, rules) = ImportedFiles::open(store, files).await?;
-        let versions = Versions::of_files();
-        while let Some(batch) = source.next().await? {
-            self.read(&rules, (0, &versions), &batch);
-        }
-        source.check()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `history` | replays the log and records the effect of each sample of the trip |
+//! | `history` | repeats the decisions, and records the effect of each sample of the trip |
 //! | `record` | converts entries of the history for output |
 
 mod history;
@@ -15,10 +15,9 @@ use serde::Serialize;
 use self::history::TripHistory;
 pub use self::record::RecordExplanation;
 use super::{InvalidRequest, PreconditionFailed};
-use crate::identity::DeviceId;
-use crate::log::no_files;
-use crate::log::topic::{LogAccess, TopicLog};
-use crate::model::epoch::{Epoch, Versions, with_other_partition_count};
+use crate::log::Log;
+use crate::log::topic::OpenLog;
+use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
 use crate::store::{AnyStore, EpochStore, TripRow};
 use crate::views::Explanation;
@@ -89,44 +88,20 @@ impl<'a> Explainer<'a> {
         self.explanation
     }
 
-    /// Adds the explanation from the topic of the store. Calls `access` if the store has a topic.
+    /// Adds the explanation from the log of the store: `files` are all files that it was built
+    /// from, and `access` is asked for if it was built from a topic.
     ///
     /// # Errors
-    /// The store was built from files, brokers do not respond, or the log does not give the trip.
-    pub async fn read_topic(
-        &mut self,
-        access: impl FnOnce() -> anyhow::Result<LogAccess>,
-    ) -> anyhow::Result<()> {
+    /// Those of [`Log::open`], or the log does not give the trip.
+    pub async fn read_log(&mut self, files: &[PathBuf], access: OpenLog<'_>) -> anyhow::Result<()> {
         let ExplainRequest { store: name, row, limit, .. } = self.request;
-        if self.epochs.is_empty() {
-            return Err(no_files(self.store, name));
-        }
-        let log = TopicLog::open(self.store, &access()?).await?;
-        let replay = log
-            .reread(device_spans(&log, row), Some(DeviceId::from_store(row.device_id.as_str())))?;
-        let mut history = TripHistory::new(row, limit);
-        history.read_topic(&replay)?;
-        self.add_history(&history)
-    }
-
-    /// Adds the explanation from the files that the store was built from.
-    ///
-    /// # Errors
-    /// The store was built from a topic, the files are not all that it was built from, or they do
-    /// not give the trip.
-    pub async fn read_files(&mut self, files: &[PathBuf]) -> anyhow::Result<()> {
-        let ExplainRequest { store: name, row, limit, .. } = self.request;
-        let Some(imported) = self.store.embedded().filter(|_| self.epochs.is_empty()) else {
+        if !(self.is_of_files() || files.is_empty()) {
             let problem = format!("store `{name}` was built from a topic: --log reads it again");
             return Err(InvalidRequest(problem).into());
-        };
+        }
+        let log = Log::open(self.store, files, name, access).await?;
         let mut history = TripHistory::new(row, limit);
-        history.read_files(imported, files).await?;
-        self.add_history(&history)
-    }
-
-    fn add_history(&mut self, history: &TripHistory<'_>) -> anyhow::Result<()> {
-        let ExplainRequest { store: name, row, .. } = self.request;
+        log.read_device(row, |records| history.read(records)).await?;
         if !history.is_whole() {
             return Err(PreconditionFailed(format!(
                 "the log of store `{name}`, as it is now, does not give this trip: records of it \
@@ -145,25 +120,4 @@ impl<'a> Explainer<'a> {
         self.explanation.log = Some(LogExplanation { records, more });
         Ok(())
     }
-}
-
-/// The offsets, by partition, that may hold samples of the device of a row.
-fn device_spans(log: &TopicLog, row: &TripRow) -> Vec<std::ops::Range<i64>> {
-    let newest = log.epochs.last().expect("there is an epoch");
-    let has_one_count = with_other_partition_count(&log.epochs, newest.partitions).is_none();
-    let last = Versions::of_partition(&log.epochs, row.partition).offset_of(row.version);
-    let mut spans = log.all_stored();
-    for ((partition, span), range) in (0..).zip(&mut spans).zip(&log.extents) {
-        // A row may be ahead of the committed offset.
-        if partition == row.partition && row.version >= newest.base {
-            span.end = span.end.max((last + 1).get()).min(range.next);
-        }
-        // Expired records may belong to other trips; `is_whole` detects if they do not.
-        span.start = span.start.max(range.first);
-        // A device stays in its partition as long as the partition count does not change.
-        if (has_one_count && partition != row.partition) || span.end < span.start {
-            span.end = span.start;
-        }
-    }
-    spans
 }

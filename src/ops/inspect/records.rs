@@ -136,7 +136,7 @@ impl Records {
                     Ok(decoder) => decoder,
                     Err(error) => return Ok(Err(Unread::Rules(error))),
                 };
-                let mut reader = RecordReader::new(decoder, rules.key == "device_id");
+                let mut reader = RecordReader::new(decoder, rules.is_keyed_by_device());
                 let completed = reader.fork();
                 for (partition, mut batch) in records.first.batches(&mut reader) {
                     if tally.is_full() {

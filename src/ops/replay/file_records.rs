@@ -225,7 +225,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         while let Some(located) = lookups.try_next().await? {
             // In a log that is keyed by device id, a new device is partitioned by its key, as
             // Java's producers do, and claims that partition.
-            let partition = match !finder.is_keyed && finder.is_unknown(&located) {
+            let partition = match !finder.is_keyed() && finder.is_unknown(&located) {
                 true => Err(finder.unknown_reason(&located)),
                 false => Ok(located.partition),
             };

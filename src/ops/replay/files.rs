@@ -9,29 +9,20 @@ use super::file_records::{Chunk, FileRecords, RecordOptions};
 use super::preview::{self, PreviewLog};
 use super::state::ReplayState;
 use crate::kafka::KafkaError;
-use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
-use crate::kafka::topic::{OffsetRange, Topics};
-use crate::log::device_partition::PartitionFinder;
+use crate::log::ReadProgress;
 use crate::log::redecode::DecodeOverrides;
-use crate::log::topic::{TopicRequest, topic_of};
-use crate::model::epoch::Epoch;
-use crate::model::rules::Rules;
+use crate::log::reference::Workspace;
+use crate::log::target::TargetTopic;
 use crate::model::scalar::{LogTime, Offset};
-use crate::ops::ingest::ReadProgress;
-use crate::ops::verify::reference::Workspace;
-use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult, PreconditionFailed};
-use crate::pipeline::daemon::preflight;
+use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult};
 use crate::pipeline::processor::SampleCounts;
 use crate::source::file::{self, FileSource, InputFormat, Options};
 use crate::source::{Batch, Decoder, DecoderError};
-use crate::store::{AnyStore, EpochStore, StoreUrl};
+use crate::store::{AnyStore, StoreUrl};
 
 /// Memory that JSON documents are read in, bytes.
 const MEMORY: u64 = 512_000_000;
-
-/// Value of [`Rules::key`] if records are keyed by the device id.
-const KEYED_BY_DEVICE: &str = "device_id";
 
 /// Which samples to send, and to which topic.
 pub struct FileReplayRequest<'a> {
@@ -41,36 +32,14 @@ pub struct FileReplayRequest<'a> {
     pub format: Option<InputFormat>,
     /// Overrides of the log's rules for decoding the files.
     pub overrides: DecodeOverrides,
-    /// The brokers of the topic.
-    pub brokers: Brokers,
     /// The topic.
-    pub log: TargetLog<'a>,
+    pub target: TargetTopic<'a>,
     /// Log timestamp of every line, ms since 1970.
     pub now_ms: i64,
     /// Clock that device times are checked against, ms since 1970.
     pub clock_ms: fn() -> i64,
     /// Receives the first bad lines, and what the producer waits for.
     pub notify: Notify,
-}
-
-/// The topic that samples are sent to, and the rules that it is read by.
-#[derive(Clone, Copy)]
-pub enum TargetLog<'a> {
-    /// The log of a store, with the rules of its newest epoch. The partitions of devices are
-    /// looked up in the store.
-    Store {
-        /// The store; only read.
-        store: &'a AnyStore,
-        /// Names the topic.
-        request: TopicRequest<'a>,
-    },
-    /// A topic without a store: partitions follow from keys, which have to be device ids.
-    Topic {
-        /// Name of the topic.
-        topic: &'a str,
-        /// Rules of the settings.
-        rules: &'a Rules,
-    },
 }
 
 /// Opens the store of the topic with `open`. Returns `None` if that is optional and the store is a
@@ -125,72 +94,24 @@ pub struct FilePreview {
     pub changes: TripChanges,
 }
 
-/// The topic as it was when the replay started.
-struct Target {
-    brokers: Brokers,
-    topics: Arc<Topics>,
-    topic: String,
-    offsets: Vec<OffsetRange>,
-    /// Rules that the log is read by.
-    rules: Rules,
-    /// Oldest first; empty without a store.
-    epochs: Vec<Epoch>,
-}
-
-impl Target {
-    async fn open(brokers: Brokers, log: TargetLog<'_>) -> anyhow::Result<Self> {
-        let topics = Arc::new(Topics::new(&brokers)?);
-        match log {
-            TargetLog::Topic { topic, rules } => {
-                if rules.key != KEYED_BY_DEVICE {
-                    let problem = "with --key any, only a store knows the partition of a device; \
-                         name it with --store";
-                    return Err(InvalidRequest(problem.into()).into());
-                }
-                let offsets = preflight::inspect(&topics, topic).await?.extents;
-                let (topic, rules, epochs) = (topic.to_owned(), rules.clone(), Vec::new());
-                Ok(Self { brokers, topics, topic, offsets, rules, epochs })
-            }
-            TargetLog::Store { store, request } => {
-                let epochs = store.epochs().await?;
-                let Some(newest) = epochs.last() else {
-                    return Err(PreconditionFailed(format!(
-                        "store `{}` has no epoch: it was built from files, or is empty; `tstar \
-                         run` creates an epoch, and `tstar ingest` imports files into a store of \
-                         files",
-                        request.store
-                    ))
-                    .into());
-                };
-                let (topic, offsets, epochs) = topic_of(store, &topics, newest, &request).await?;
-                let rules = newest.rules.clone();
-                Ok(Self { brokers, topics, topic, offsets, rules, epochs })
-            }
-        }
-    }
-}
-
 /// A replay whose files and topic passed their checks. Nothing is sent yet.
 pub struct FileReplayJob<'a> {
     files: &'a [PathBuf],
     options: Options,
     /// Hash of the rules that the files are decoded by.
     rules_hash: String,
-    target: Target,
-    /// Unset: keys determine partitions.
-    finder: Option<PartitionFinder<'a, AnyStore>>,
+    target: TargetTopic<'a>,
     clock_ms: fn() -> i64,
     notify: Notify,
 }
 
 impl<'a> FileReplayJob<'a> {
-    /// Checks the topic and the files.
+    /// Checks the files.
     ///
     /// # Errors
-    /// Brokers do not respond, the topic is not that of the store, the store has no epoch, the
-    /// field map is invalid, or a file cannot be read.
-    pub async fn open(request: FileReplayRequest<'a>) -> anyhow::Result<Self> {
-        let target = Target::open(request.brokers, request.log).await?;
+    /// The field map is invalid, or a file cannot be read.
+    pub fn open(request: FileReplayRequest<'a>) -> anyhow::Result<Self> {
+        let target = request.target;
         let rules = request.overrides.over(&target.rules);
         let options = Options {
             format: request.format,
@@ -202,21 +123,11 @@ impl<'a> FileReplayJob<'a> {
             redelivers: false,
         };
         FileSource::check(request.files, &options)?;
-        let finder = match request.log {
-            TargetLog::Topic { .. } => None,
-            TargetLog::Store { store, .. } => Some(PartitionFinder {
-                store,
-                topic: target.topic.clone(),
-                epochs: target.epochs.clone(),
-                is_keyed: target.rules.key == KEYED_BY_DEVICE,
-            }),
-        };
         Ok(Self {
             files: request.files,
             options,
             rules_hash: rules.hash(),
             target,
-            finder,
             clock_ms: request.clock_ms,
             notify: request.notify,
         })
@@ -232,7 +143,7 @@ impl<'a> FileReplayJob<'a> {
         workspace: Workspace<'_>,
         progress: &mut dyn ReadProgress,
     ) -> anyhow::Result<FileReplayOutcome> {
-        let Some(finder) = &self.finder else {
+        let Some(finder) = &self.target.finder else {
             let problem = "a preview needs a store; name it with --store";
             return Err(InvalidRequest(problem.into()).into());
         };
@@ -240,7 +151,7 @@ impl<'a> FileReplayJob<'a> {
         progress.start(records.total_bytes());
         let log = PreviewLog {
             store: finder.store,
-            epochs: &self.target.epochs,
+            epochs: &finder.epochs,
             offsets: &self.target.offsets,
         };
         let watch = |batch: &Batch, counts: &SampleCounts| progress.update(batch, counts);
@@ -279,7 +190,7 @@ impl<'a> FileReplayJob<'a> {
     fn records(&self, source: FileSource) -> Result<FileRecords<'_, AnyStore>, DecoderError> {
         let options = RecordOptions {
             rules: &self.target.rules,
-            finder: self.finder.as_ref(),
+            finder: self.target.finder.as_ref(),
             clock_ms: self.clock_ms,
             notify: Arc::clone(&self.notify),
         };

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::file_records::FileRecords;
 use crate::kafka::topic::OffsetRange;
+use crate::log::reference::Workspace;
 use crate::model::epoch::{Epoch, Log, Versions};
 use crate::model::scalar::{DeviceTime, Offset, Version};
-use crate::ops::verify::reference::Workspace;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
-use crate::store::{AnyStore, DeviceScope, EmbeddedStore, Order, Overlay, StoreError, TripStore};
+use crate::store::{AnyStore, DeviceScope, Order, Overlay, StoreError, TripStore};
 
 /// Number of devices in one page.
 const DEVICES_PER_PAGE: usize = 1000;
@@ -82,7 +82,7 @@ pub(super) async fn preview_changes(
 
 /// Counts the trips of `over` that were written at `base` or a later version.
 async fn count_changes(
-    over: &EmbeddedStore,
+    over: &impl TripStore,
     under: &AnyStore,
     base: Version,
 ) -> Result<TripChanges, StoreError> {

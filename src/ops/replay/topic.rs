@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
+use crate::log::epochs::{first_offsets, versions_before};
+use crate::log::reference::{Build, Reference, Workspace};
 use crate::log::topic::{LogAccess, TopicLog};
+use crate::log::topic_replay::TopicReplay;
 use crate::model::scalar::Version;
 use crate::ops::verify::Difference;
 use crate::ops::verify::compare::{CompareOptions, compare};
-use crate::ops::verify::reference::{self, Workspace};
 use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
-use crate::pipeline::daemon::topic_replay::{TopicReplay, first_offsets, versions_before};
 use crate::pipeline::daemon::{
     CountingStores, OnEvent, PartitionStores, Report, RowCounts, ScyllaStores, SqliteStores,
 };
@@ -105,11 +106,16 @@ impl TopicReplayJob {
         cancel: &mut Cancel,
     ) -> anyhow::Result<TopicReplayOutcome> {
         self.log.is_whole()?;
-        let replay = self.log.reread(self.log.all_there(), self.request.device.clone())?;
-        let built = reference::of_topic(&replay, store, workspace, on_event, cancel.wait());
-        let (expected, report) = built.await?;
-        check_stopped(&report, cancel, PartialResult::Nothing)?;
-        let bounds = self.log.bounds(&replay);
+        let partial = PartialResult::Nothing;
+        let build = Build {
+            found: store,
+            device_id: self.request.device.as_ref(),
+            workspace,
+            progress: &mut (),
+            on_event,
+            cancel: (cancel, partial),
+        };
+        let reference = self.log.reference(self.log.all_there(), build).await?;
         let before = versions_before(&self.log.epochs, &self.start_offsets);
         let oldest = before.values().copied().min().unwrap_or(Version::MIN);
         let mut differing = 0;
@@ -118,19 +124,12 @@ impl TopicReplayJob {
             differing += u64::from(is_written);
         };
         let options = CompareOptions { device_id: self.request.device.as_deref(), repair: false };
+        let Reference { store: expected, records, bounds } = reference;
         let compared = compare(&expected, &**store, &options, bounds, &mut count);
-        let compared = tokio::select! {
-            biased;
-            () = cancel.wait() => None,
-            compared = compared => Some(compared?),
-        };
-        let Some(compared) = compared else {
-            let stopped = cancel.stopped(PartialResult::Nothing);
-            return Err(stopped.expect("`wait` returns once a signal has arrived").into());
-        };
+        let compared = cancel.unless_stopped(partial, compared).await??;
         self.checked(TopicReplayOutcome {
             applied: false,
-            records: report.counts.delivered,
+            records,
             rows: compared.same + differing,
             rows_that_differ: differing,
         })

@@ -1,9 +1,9 @@
-//! Verify: compares a store with a reference store that is rebuilt from the same log.
+//! Verify: compares a store with a reference store that is rebuilt from the same log
+//! ([`crate::log::reference`]).
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `day` | compares the rows of one device and day with the expected ones; pure |
-//! | [`reference`] | builds the reference store from the log |
 //! | [`compare`] | compares every day of both stores and repairs differences |
 //! | [`ids`] | compares trips and ids of two stores of one log with other rules |
 //! | `request` | runs a verification and reports the result |
@@ -14,7 +14,6 @@
 pub mod compare;
 mod day;
 pub mod ids;
-pub mod reference;
 mod request;
 
 use serde::Serialize;

@@ -6,19 +6,13 @@ use std::time::Instant;
 use serde::ser::{Serialize, Serializer};
 
 use super::compare::{CompareOptions, compare};
-use super::reference::{self, Workspace};
 use super::{Comparison, Difference};
 use crate::identity::DeviceId;
-use crate::log::files::FilesLog;
-use crate::log::topic::TopicLog;
-use crate::log::{Bounds, Log};
-use crate::ops::ingest::ReadProgress;
-use crate::ops::{Cancel, NoResult, PartialResult, PreconditionFailed, SignalListener, Stopped};
+use crate::log::reference::{Build, Reference, Workspace};
+use crate::log::{Log, ReadProgress};
+use crate::ops::{NoResult, PartialResult, PreconditionFailed, SignalListener};
 use crate::pipeline::daemon::OnEvent;
-use crate::pipeline::processor::SampleCounts;
-use crate::source::Batch;
-use crate::store::raw::RawRows;
-use crate::store::{Access, AnyStore, EmbeddedStore, EpochStore, OpenOptions, StoreUrl, TripStore};
+use crate::store::{Access, AnyStore, EpochStore, OpenOptions, StoreUrl};
 
 /// What to verify, and how.
 #[derive(Clone, Debug)]
@@ -104,7 +98,7 @@ pub async fn open_store(
     Ok(AnyStore::open(url, access, options).await?)
 }
 
-/// Verifies a store that was built from the log.
+/// Compares a store with its log: rebuilds the trips, and compares both.
 ///
 /// # Errors
 /// Records that the store was built from are missing, brokers or servers fail, a file cannot be
@@ -116,113 +110,41 @@ pub async fn verify(
     progress: &mut dyn ReadProgress,
     on_event: OnEvent,
 ) -> anyhow::Result<VerifyReport> {
-    match log {
-        Log::Topic(log) => verify_topic((store, log), request, listen, on_event).await,
-        Log::Files(log) => verify_files(log, request, progress).await,
-    }
-}
-
-async fn verify_topic(
-    (store, log): (&Arc<AnyStore>, &TopicLog),
-    request: &VerifyRequest<'_>,
-    listen: SignalListener<'_>,
-    on_event: OnEvent,
-) -> anyhow::Result<VerifyReport> {
     let started = Instant::now();
-    log.is_whole()?;
-    log.is_committed()?;
-    let replay = log.reread(log.all_stored(), request.device_id.cloned())?;
     let partial = request.partial_result();
-    let mut cancel = listen(partial)?;
-    let (reference_store, read) =
-        reference::of_topic(&replay, store, request.workspace, on_event, cancel.wait()).await?;
-    if let (true, Some(signal)) = (read.stopped, cancel.signal()) {
-        return Err(Stopped { signal, partial }.into());
-    }
-    let mut findings = Findings::new(request, &reference_store, started);
-    let comparison = tokio::select! {
-        biased;
-        signal = wait_for_signal(&mut cancel) => return Err(Stopped { signal, partial }.into()),
-        comparison = findings.compare(&**store, log.bounds(&replay)) => comparison?,
+    let mut cancel = log.listen(listen, partial)?;
+    let build = Build {
+        found: store,
+        device_id: request.device_id,
+        workspace: request.workspace,
+        progress,
+        on_event,
+        cancel: (&mut cancel, partial),
     };
-    findings.into_report(comparison, read.counts.delivered)
-}
-
-async fn wait_for_signal(cancel: &mut Cancel) -> i32 {
-    cancel.wait().await;
-    cancel.signal().expect("the wait ended with a signal")
-}
-
-async fn verify_files(
-    log: &FilesLog,
-    request: &VerifyRequest<'_>,
-    progress: &mut dyn ReadProgress,
-) -> anyhow::Result<VerifyReport> {
-    let started = Instant::now();
-    progress.start(None);
-    let mut records = 0;
-    let watch = |batch: &Batch, counts: &SampleCounts| {
-        records = counts.delivered;
-        progress.update(batch, counts);
-    };
-    let result = reference::of_files(&log.store, &log.files, request.workspace, watch).await;
-    progress.finish();
-    let reference_store = result?;
-    let mut findings = Findings::new(request, &reference_store, started);
-    let comparison = findings.compare(&*log.store, Bounds::default()).await?;
-    findings.into_report(comparison, records)
-}
-
-/// Compares a store with its reference store and collects examples.
-struct Findings<'a> {
-    request: &'a VerifyRequest<'a>,
-    reference_store: &'a EmbeddedStore,
-    started: Instant,
-    examples: Vec<Example>,
-}
-
-impl<'a> Findings<'a> {
-    fn new(
-        request: &'a VerifyRequest<'a>,
-        reference_store: &'a EmbeddedStore,
-        started: Instant,
-    ) -> Self {
-        Self { request, reference_store, started, examples: Vec::new() }
-    }
-
-    async fn compare<S: RawRows + TripStore>(
-        &mut self,
-        store: &S,
-        bounds: Bounds<'_>,
-    ) -> anyhow::Result<Comparison> {
-        let (request, examples) = (self.request, &mut self.examples);
-        let mut on_difference = |difference: &Difference, is_left: bool| {
-            if examples.len() < request.limit {
-                let is_repaired = request.repair && !is_left;
-                examples.push(Example { difference: difference.clone(), is_repaired });
-            }
-        };
-        let options = request.compare_options();
-        Ok(compare(self.reference_store, store, &options, bounds, &mut on_difference).await?)
-    }
-
-    fn into_report(self, comparison: Comparison, records: u64) -> anyhow::Result<VerifyReport> {
-        let (request, store) = (self.request, self.request.store);
-        let trips_rebuilt = self.reference_store.count_trips()?;
-        if let (Some(device), 0) = (request.device_id, comparison.days) {
-            let reason =
-                format!("neither store `{store}` nor its log has a trip of device `{device}`");
-            return Err(NoResult(reason).into());
+    let Reference { store: reference, records, bounds } = log.reference(build).await?;
+    let mut examples = Vec::new();
+    let mut on_difference = |difference: &Difference, is_left: bool| {
+        if examples.len() < request.limit {
+            let is_repaired = request.repair && !is_left;
+            examples.push(Example { difference: difference.clone(), is_repaired });
         }
-        Ok(VerifyReport {
-            store: store.to_owned(),
-            records,
-            trips_rebuilt,
-            comparison,
-            seconds: self.started.elapsed().as_secs_f64(),
-            examples: self.examples,
-        })
+    };
+    let options = request.compare_options();
+    let compared = compare(&reference, &**store, &options, bounds, &mut on_difference);
+    let comparison = cancel.unless_stopped(partial, compared).await??;
+    if let (Some(device), 0) = (request.device_id, comparison.days) {
+        let store = request.store;
+        let reason = format!("neither store `{store}` nor its log has a trip of device `{device}`");
+        return Err(NoResult(reason).into());
     }
+    Ok(VerifyReport {
+        store: request.store.to_owned(),
+        records,
+        trips_rebuilt: reference.count_trips()?,
+        comparison,
+        seconds: started.elapsed().as_secs_f64(),
+        examples,
+    })
 }
 
 impl VerifyReport {

@@ -9,7 +9,6 @@
 //! | `stores` | the stores of the partition workers |
 //! | `timed_journal` | times the journal of a worker and reports its progress |
 //! | `counting_store` | counts written rows by whether the store already contained them |
-//! | [`topic_replay`] | reads spans of the topic again, up to their ends |
 //!
 //! The polling thread ([`crate::kafka::consumer`]) passes on partitions as the group assigns them;
 //! each gets a task of its own. A revoked partition's channel is closed: its worker flushes and
@@ -22,7 +21,6 @@ pub mod preflight;
 pub mod reader_group;
 mod stores;
 mod timed_journal;
-pub mod topic_replay;
 pub mod worker;
 
 use std::future::Future;
@@ -40,11 +38,14 @@ pub use worker::WorkerReport;
 
 use crate::kafka::KafkaError;
 use crate::kafka::consumer::{self, AssignedPartition, ConsumerConfig, ConsumerEvent, DrainResult};
+use crate::kafka::control::Authority;
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::record::RecordReader;
+use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::pipeline::processor::{Budget, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::FindSchemas;
+use crate::source::{Decoder, DecoderError};
 use crate::store::{AskKeys, Journal, StoreError, TripStore};
 use crate::telemetry;
 
@@ -150,6 +151,28 @@ pub trait PartitionStores: Send + Sync + 'static {
 
     /// Trips and journal of the worker of a partition.
     fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal);
+}
+
+/// A reader of an epoch's records.
+///
+/// # Errors
+/// The field map of its rules is not valid.
+pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonError> {
+    let key_is_device = epoch.rules.is_keyed_by_device();
+    let checked = Decoder::check_topic_rules(&epoch.rules);
+    let decoder =
+        checked.and_then(|()| Decoder::new(&epoch.rules)).map_err(|error: DecoderError| {
+            DaemonError::Precondition(format!(
+                "the rules of epoch {} are not valid: {error}",
+                epoch.epoch
+            ))
+        })?;
+    let authority = Authority {
+        topic: epoch.topic.clone(),
+        keys: keys.clone(),
+        max_future_ms: epoch.rules.max_future_ms,
+    };
+    Ok(RecordReader::new(decoder, key_is_device).allowing(authority))
 }
 
 /// Options of the daemon.

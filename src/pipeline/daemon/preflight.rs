@@ -254,7 +254,7 @@ async fn first_epoch(
     let extents = layout.extents.clone();
     let (partitioner, shares) = match request.partitioner {
         Some(partitioner) => (partitioner, None),
-        None if rules.key != "device_id" => (Partitioner::None, None),
+        None if !rules.is_keyed_by_device() => (Partitioner::None, None),
         None => {
             let finder = observe_keys(topics, request.topic, extents).await?;
             (finder.found(), Some(finder.shares()))

@@ -201,6 +201,12 @@ impl Rules {
         matches!(self.decode, Encoding::Avro | Encoding::Protobuf) && self.schema.is_none()
     }
 
+    /// Whether the key of a record is its device id.
+    #[must_use]
+    pub fn is_keyed_by_device(&self) -> bool {
+        self.key == "device_id"
+    }
+
     /// The clock guard.
     #[must_use]
     pub fn guard(&self) -> ClockGuard {

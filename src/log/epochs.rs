@@ -1,159 +1,13 @@
-//! Replays spans of a topic, each record under the epoch that it was first read in.
+//! Arithmetic of the epochs of a log, oldest first; at least one. Pure.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
 
-use super::{DaemonError, OnEvent, Options, PartitionStores, Report, run};
-use crate::identity::DeviceId;
-use crate::kafka::client::Brokers;
-use crate::kafka::consumer::{Assignment, ConsumerConfig, DrainResult};
-use crate::kafka::control::Authority;
-use crate::kafka::record::RecordReader;
 use crate::kafka::topic::OffsetRange;
-use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{Offset, Version};
-use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
-use crate::pipeline::schemas::{FindSchemas, KnownSchemas};
-use crate::source::{Decoder, DecoderError};
-
-/// Consumer group of replays. It has no members and no committed offsets.
-const GROUP: &str = "tstar-reread";
-
-/// A replay has no deadline to flush.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(86_400);
-
-/// A topic, its epochs, and which of its records to read.
-#[derive(Clone)]
-pub struct TopicReplay {
-    /// Broker addresses and options.
-    pub brokers: Brokers,
-    /// Every epoch of the log, oldest first.
-    pub epochs: Vec<Epoch>,
-    /// Offsets to read, by partition.
-    pub spans: Vec<Range<i64>>,
-    /// Reads only the records of this device; unset: all.
-    pub device_id: Option<DeviceId>,
-    /// The control keys whose signatures are accepted.
-    pub keys: ControlKeys,
-    /// The schemas that the store has.
-    pub schemas: Arc<KnownSchemas>,
-    /// Finds schemas.
-    pub find_schemas: FindSchemas,
-}
-
-impl TopicReplay {
-    /// The version of the last record of each span, by partition; of an empty span, the version
-    /// before its start.
-    #[must_use]
-    pub fn last_versions(&self) -> BTreeMap<i32, Version> {
-        let ends: Vec<i64> = self.spans.iter().map(|span| span.end).collect();
-        versions_before(&self.epochs, &ends)
-    }
-
-    /// Reads the spans epoch by epoch, each with its own rules: devices may move between partitions
-    /// from one epoch to the next.
-    ///
-    /// # Errors
-    /// Records expired, the brokers or the store fail, or a partition stopped.
-    pub async fn run<O: PartitionStores>(
-        &self,
-        stores: impl Fn() -> O,
-        (pace, notify): (ProcessorConfig, OnEvent),
-        stop: impl Future<Output = ()>,
-    ) -> Result<Report, DaemonError> {
-        let mut counts = SampleCounts::default();
-        tokio::pin!(stop);
-        for (nth, spans) in by_epoch(&self.epochs, &self.spans) {
-            let epoch = &self.epochs[nth];
-            let plan = ConsumerConfig {
-                brokers: self.brokers.clone(),
-                topic: epoch.topic.clone(),
-                group: GROUP.to_owned(),
-                instance_id: None,
-                assignment: Assignment::Spans(spans),
-                epoch: epoch.clone(),
-                revoke_timeout: FLUSH_TIMEOUT,
-                drain_timeout: FLUSH_TIMEOUT,
-                memory: pace.memory / 4,
-            };
-            let epochs = self.epochs[..=nth].to_vec();
-            let notify = notify.clone();
-            // The keys were read after the ends of the spans, so they are complete.
-            let find_schemas = Arc::clone(&self.find_schemas);
-            let (ask_keys, live) = (None, Arc::default());
-            let options = Options { plan, epochs, pace, notify, ask_keys, find_schemas, live };
-            let reader = self.reader(epoch)?;
-            let report = run(stores(), options, reader, &mut stop).await;
-            let report = report.map_err(|error| add_delivered(counts.delivered, error))?;
-            counts.add(&report.counts);
-            // A daemon continues with the other partitions; a replay has to be complete.
-            if let Some(error) = report.partition_error {
-                return Err(error.into());
-            }
-            if report.drained != DrainResult::All || report.stopped {
-                return Ok(Report { counts, ..report });
-            }
-        }
-        Ok(Report { counts, drained: DrainResult::All, stopped: false, partition_error: None })
-    }
-}
-
-impl TopicReplay {
-    /// A reader of an epoch's records with all schemas of the store, filtered by device.
-    pub(crate) fn reader_with_schemas(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
-        let reader = self.reader(epoch)?;
-        self.schemas.add_to(&reader.decoder(), epoch.epoch);
-        Ok(reader)
-    }
-
-    /// A reader of an epoch's records, filtered by device.
-    fn reader(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
-        let reader = reader(epoch, &self.keys)?;
-        Ok(match &self.device_id {
-            Some(device_id) => reader.of_device(device_id.clone()),
-            None => reader,
-        })
-    }
-}
-
-/// Adds the samples of the epochs before to an error of the current one.
-fn add_delivered(before: u64, error: DaemonError) -> DaemonError {
-    match error {
-        DaemonError::BrokeOff { delivered, away } => {
-            DaemonError::BrokeOff { delivered: before + delivered, away }
-        }
-        error => error,
-    }
-}
-
-/// A reader of an epoch's records.
-///
-/// # Errors
-/// The field map of its rules is not valid.
-pub fn reader(epoch: &Epoch, keys: &ControlKeys) -> Result<RecordReader, DaemonError> {
-    let key_is_device = epoch.rules.key == "device_id";
-    let checked = Decoder::check_topic_rules(&epoch.rules);
-    let decoder =
-        checked.and_then(|()| Decoder::new(&epoch.rules)).map_err(|error: DecoderError| {
-            DaemonError::Precondition(format!(
-                "the rules of epoch {} are not valid: {error}",
-                epoch.epoch
-            ))
-        })?;
-    let authority = Authority {
-        topic: epoch.topic.clone(),
-        keys: keys.clone(),
-        max_future_ms: epoch.rules.max_future_ms,
-    };
-    Ok(RecordReader::new(decoder, key_is_device).allowing(authority))
-}
 
 /// The version of the record before each of these offsets, by partition.
-#[must_use]
 pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Version> {
     let version = |(partition, &offset): (i32, &i64)| {
         (partition, Versions::of_partition(epochs, partition).version_at(Offset(offset)) - 2)
@@ -162,7 +16,6 @@ pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Versi
 }
 
 /// First offset of each partition of the log: the start of the oldest epoch of the current topic.
-#[must_use]
 pub fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
     let newest = epochs.last().expect("there is an epoch");
     let current = of_current_topic(epochs);
@@ -174,7 +27,7 @@ pub fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
 }
 
 /// The epochs of the current topic.
-pub(crate) fn of_current_topic(epochs: &[Epoch]) -> &[Epoch] {
+pub fn of_current_topic(epochs: &[Epoch]) -> &[Epoch] {
     &epochs[first_of_topic(epochs)..]
 }
 
@@ -196,7 +49,6 @@ fn first_of_topic(epochs: &[Epoch]) -> usize {
 
 /// Number of the last epoch that was, or may have been, created for a recreated topic: no record of
 /// the epoch before it can be read. `None` if there is no such epoch.
-#[must_use]
 pub fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
     let first = first_of_topic(epochs);
     let has_empty_predecessor = |pair: &&[Epoch]| {
@@ -211,7 +63,7 @@ pub fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
 }
 
 /// Splits spans by epoch, oldest first: the index of each epoch and its part of each span.
-pub(crate) fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
+pub fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
     let first = first_of_topic(epochs);
     let start = |nth: usize, partition: i32| {
         let epoch = epochs.get(nth)?;
@@ -233,7 +85,6 @@ pub(crate) fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Ve
 
 /// The first span whose start expired: its partition, and the offsets from the start of the span to
 /// the first one that the topic still has.
-#[must_use]
 pub fn gone(spans: &[Range<i64>], extents: &[OffsetRange]) -> Option<(i32, Range<i64>)> {
     let pairs = (0..).zip(spans.iter().zip(extents));
     let mut expired =

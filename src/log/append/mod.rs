@@ -1,4 +1,4 @@
-//! Ingests the samples of a request into the log of a store.
+//! Appends the samples of a request to the log of a store.
 //!
 //! A store of files appends them to its log as records, and responds once they are durable. For a
 //! store of a topic they are sent to the topic, and the daemon builds the trips.

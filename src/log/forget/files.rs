@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE};
+use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE, rules};
 use crate::identity::DeviceId;
+use crate::log::NoResult;
 use crate::log::device_partition::latest_trip;
 use crate::model::epoch::Log;
 use crate::model::rules::Rules;
-use crate::ops::NoResult;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
 use crate::source::{Batch, Control};
 use crate::store::{AnyStore, DeviceScope, EmbeddedStore, TripStore};
@@ -20,24 +20,20 @@ pub struct FileForget<'a> {
 }
 
 impl<'a> FileForget<'a> {
-    /// Checks the request, and closes the store: a writer opens the file next.
+    /// Checks that there is something to erase.
     pub(super) async fn prepare(
         request: &'a ForgetRequest,
         store: AnyStore,
-        path: &'a Path,
     ) -> anyhow::Result<Self> {
-        let name = &request.store;
-        let Some(rules) = store.rules().await? else {
-            return Err(NoResult(format!("store `{name}` is empty")).into());
-        };
-        request.check_before(&rules)?;
-        request.check_data(&store).await?;
+        let rules = rules(request, &store).await?;
         if let Some(device) = &request.device
             && latest_trip(&store, device).await?.is_none()
         {
+            let name = &request.store;
             let reason = format!("there are no trips of device `{device}` in store `{name}`");
             return Err(NoResult(reason).into());
         }
+        let path = request.url.path().expect("a store of files is a file");
         Ok(Self { request, path, rules })
     }
 

@@ -13,11 +13,11 @@ use crate::kafka::producer::{Producer, ProducerRecord, RecordMetadata};
 use crate::kafka::topic::Topics;
 use crate::log::device_partition::{LocatedDevice, PartitionFinder};
 use crate::log::topic::{LogAccess, TopicRequest, topic_of};
+use crate::log::{NoResult, PreconditionFailed};
 use crate::model::control::{Claim, ControlKey, ControlKeys};
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{DeviceTime, Offset};
 use crate::model::time::{format_duration, format_time};
-use crate::ops::{NoResult, PreconditionFailed};
 use crate::store::{AnyStore, DeviceScope, KeyStore, Order, StoreError, TripStore};
 
 /// Maximum concurrent lookups of partitions in the store.
@@ -42,8 +42,6 @@ pub struct TopicForget<'a> {
     store: AnyStore,
     topic: String,
     epochs: Vec<Epoch>,
-    /// Records are keyed by the device id.
-    is_keyed: bool,
     key: ControlKey,
     producer: Producer,
     /// The device of the request; `None`: every device.
@@ -95,9 +93,7 @@ impl<'a> TopicForget<'a> {
         let (topic, _, epochs) = topic_of(&store, &topics, newest, &about).await?;
         let key = signing_key(&store, &log.keys, name).await?;
         let producer = Producer::new(&log.brokers, log.notify)?;
-        let is_keyed = newest.rules.key == "device_id";
-        let mut plan =
-            Self { request, store, topic, epochs, is_keyed, key, producer, device: None };
+        let mut plan = Self { request, store, topic, epochs, key, producer, device: None };
         if let Some(device) = &request.device {
             let finder = plan.finder();
             let located = finder.find(device.clone()).await?;
@@ -111,7 +107,7 @@ impl<'a> TopicForget<'a> {
 
     fn finder(&self) -> PartitionFinder<'_, AnyStore> {
         let (topic, epochs) = (self.topic.clone(), self.epochs.clone());
-        PartitionFinder { store: &self.store, topic, epochs, is_keyed: self.is_keyed }
+        PartitionFinder { store: &self.store, topic, epochs }
     }
 
     /// Name of the topic that gets the records.

@@ -1,54 +1,22 @@
 //! Erases the trips of a device, or of all devices, that ended before a time.
 //!
 //! [`prepare`] makes all checks and writes nothing, so that the caller can ask for confirmation in
-//! between. Then a store of files is erased from at once ([`FileForget`]); a store of a topic is
-//! erased from by the daemon, which reads signed control records from that topic
-//! ([`TopicForget`]).
-
-mod file;
-mod topic;
+//! between; the log carries out the plan ([`crate::log::forget`]).
 
 use serde::Serialize;
 
-use super::{InvalidRequest, NoResult};
-use crate::identity::DeviceId;
+use super::InvalidRequest;
+use crate::log::forget::{ForgetPlan, ForgetRecord, ForgetRequest, ForgetState, PAGE, rules};
 use crate::log::topic::OpenLog;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::{format_duration, format_time};
 use crate::model::visible::visible;
-use crate::store::{AnyStore, DeviceScope, EpochStore, StoreUrl, TripStore, latest_end};
-
-pub use file::FileForget;
-pub use topic::{SendFailed, TopicForget};
-
-/// Devices that are read, and erased or requested, at once.
-const PAGE: usize = 1000;
+use crate::store::{AnyStore, DeviceScope, TripStore, latest_end};
 
 /// How far past the last sample a time needs no confirmation, ms: ten years. Clocks that are wrong
 /// by that much exist, and devices that are erased so late hardly do.
 const MAX_BEYOND_MS: i64 = 10 * 366 * 86_400_000;
-
-/// What is to be erased.
-#[derive(Clone, Debug)]
-pub struct ForgetRequest {
-    /// Device id; `None`: every device.
-    pub device: Option<DeviceId>,
-    /// Trips that ended before this are erased, ms since 1970.
-    pub before_ms: DeviceTime,
-    /// The store as messages name it.
-    pub store: String,
-    /// URL of the same store.
-    pub url: StoreUrl,
-    /// Change events that a store of files keeps.
-    pub keep_changes: u64,
-    /// Topic to write to; `None`: that of the newest epoch.
-    pub topic: Option<String>,
-    /// Accept a time far past the last sample.
-    pub beyond_data: bool,
-    /// The clock, ms since 1970.
-    pub now_ms: i64,
-}
 
 impl ForgetRequest {
     /// What would be erased, as part of a sentence.
@@ -120,57 +88,6 @@ impl ForgetRequest {
     }
 }
 
-/// A request that passed all checks.
-pub enum ForgetPlan<'a> {
-    /// The store was built from files.
-    Files(Box<FileForget<'a>>),
-    /// The store was built from a topic.
-    Topic(Box<TopicForget<'a>>),
-}
-
-/// One device whose trips are erased, with the control record that says so.
-#[derive(Clone, Debug)]
-pub struct ForgetRecord {
-    /// Device id.
-    pub device: DeviceId,
-    /// Partition of the record.
-    pub partition: i32,
-    /// Offset of the record, if known.
-    pub offset: Option<Offset>,
-    /// Version of the erasure, if the offset is known.
-    pub version: Option<Version>,
-}
-
-/// Progress of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForgetState {
-    /// The control record is in the topic.
-    Requested,
-    /// The trips are erased.
-    Erased,
-}
-
-/// Progress of a forget.
-#[derive(Clone, Copy, Debug)]
-pub enum ForgetEvent<'a> {
-    /// Erasing from a file that this process has locked, or sending, begins.
-    Begin,
-    /// A line for the operator.
-    Notice(&'a str),
-    /// These devices have come to this state, durably.
-    Records {
-        /// The state of all of them.
-        state: ForgetState,
-        /// One record per device.
-        records: &'a [ForgetRecord],
-    },
-    /// Devices so far; only if all devices are erased.
-    Devices(usize),
-}
-
-/// Receives the events; an error ends the use case.
-pub type OnForgetEvent<'a> = &'a mut dyn FnMut(ForgetEvent<'_>) -> anyhow::Result<()>;
-
 /// One line of the audit trail. Others parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
 pub struct AuditLine<'a> {
@@ -220,22 +137,7 @@ pub async fn prepare<'a>(
     store: AnyStore,
     log: OpenLog<'_>,
 ) -> anyhow::Result<ForgetPlan<'a>> {
-    let epochs = store.epochs().await?;
-    match (epochs.last(), request.url.path()) {
-        (Some(newest), _) => {
-            request.check_before(&newest.rules)?;
-            request.check_data(&store).await?;
-            let plan = TopicForget::prepare(request, store, newest, log()?).await?;
-            Ok(ForgetPlan::Topic(Box::new(plan)))
-        }
-        (None, Some(path)) => {
-            let plan = FileForget::prepare(request, store, path).await?;
-            Ok(ForgetPlan::Files(Box::new(plan)))
-        }
-        (None, None) => {
-            let reason =
-                format!("store `{}` has no epoch: no topic was read into it", request.store);
-            Err(NoResult(reason).into())
-        }
-    }
+    request.check_before(&rules(request, &store).await?)?;
+    request.check_data(&store).await?;
+    ForgetPlan::new(request, store, log).await
 }
