@@ -115,14 +115,9 @@ pub struct ChangePage {
     ),
     responses(
         (status = 200, description = "A page of events", body = ChangePage),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "The cursor is past the newest event",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The next events are no longer retained; `oldest` is the cursor of the first that is",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The store has no change feed, and no topic is read",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The cursor is past the newest event"),
+        (status = 410, description = "The next events are no longer retained; `oldest` is the cursor of the first that is"),
+        (status = 501, description = "The store has no change feed, and no topic is read"),
     ))]
 pub async fn list(State(app): State<Arc<App>>, mut params: Params) -> Result<Response, Problem> {
     let (after, limit) = (params.read("after", FeedCursor::parse), params.limit());
@@ -152,12 +147,9 @@ pub async fn list(State(app): State<Arc<App>>, mut params: Params) -> Result<Res
     responses(
         (status = 200,
             description = "Server-sent events; `id` is the cursor, `event` the type", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The events after this one are no longer retained",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The store has no change feed, and no topic is read",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Too many streams",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "The events after this one are no longer retained"),
+        (status = 501, description = "The store has no change feed, and no topic is read"),
+        (status = 503, description = "Too many streams"),
     ))]
 pub async fn follow(
     State(app): State<Arc<App>>,

@@ -108,8 +108,6 @@ pub struct DevicePage {
     ),
     responses(
         (status = 200, description = "A page; `Link` is the URL of the next", body = DevicePage),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list(
     State(app): State<Arc<App>>,

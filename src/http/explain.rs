@@ -24,12 +24,6 @@ use crate::views::Explanation;
     responses(
         (status = 200, description = "The history in the trip's row; `tstar explain` also reads the log",
             body = Explanation),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id (`no_trip`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The trip was erased",
-            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn by_id(
     State(app): State<Arc<App>>,

@@ -5,17 +5,18 @@ use std::sync::LazyLock;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use utoipa::OpenApi;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ArrayBuilder, Content, ContentBuilder, KnownFormat, ObjectBuilder, Ref, RefOr, Required,
-    ResponseBuilder, SchemaFormat,
+    ArrayBuilder, Content, KnownFormat, ObjectBuilder, Ref, RefOr, Required, ResponseBuilder,
+    SchemaFormat,
 };
 use utoipa_axum::router::OpenApiRouter;
 
 use super::examples::add_examples;
 use super::page::{gzip, static_response};
+use super::problem::Problem;
 use super::trip_lists;
 use super::{app_routes, open_routes, read_routes, unlimited_routes, write_routes};
 use crate::views::Form;
@@ -31,6 +32,7 @@ use crate::views::Form;
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "/")),
+    components(schemas(Problem)),
     security(("token" = [])),
     tags(
         (name = "trips", description = "Trips by time, by id, and in lists"),
@@ -89,7 +91,7 @@ fn add_trip_forms(api: &mut utoipa::openapi::OpenApi) {
     }
 }
 
-/// Adds the responses of all routes, of those with a body, and of those that require a token.
+/// Adds the responses of all routes, of those with input, and of those that require a token.
 fn add_common_responses(operation: &mut Operation) {
     // Routes without authentication have an empty `security` of their own, those for apps another.
     let open = [SecurityRequirement::default()];
@@ -99,6 +101,13 @@ fn add_common_responses(operation: &mut Operation) {
         // An app that sends none gets the answer of success, as for any body.
         body.required = Some(Required::False);
     }
+    let has_body = operation.request_body.is_some();
+    let has_parameter = |is: fn(&Parameter) -> bool| {
+        let mut parameters = operation.parameters.iter().flatten();
+        parameters.any(|it| matches!(it, RefOr::T(it) if is(it)))
+    };
+    let is_of_trip = has_parameter(|it| it.name == "id" && it.parameter_in == ParameterIn::Path);
+    let takes_input = has_body || has_parameter(|it| it.parameter_in != ParameterIn::Header);
     let shows_trips = |tag: &String| tag == "trips" || tag == "tags";
     let shows_trips = operation.tags.iter().flatten().any(shows_trips);
     let responses = [
@@ -107,6 +116,8 @@ fn add_common_responses(operation: &mut Operation) {
             "500",
             "The row of the trip is malformed (`malformed_trip`): a retry gets the same answer, until `tstar verify --repair` has repaired it",
         ),
+        (is_of_trip, "404", "No trip has the id (`no_trip`)"),
+        (is_of_trip, "410", "The trip was erased"),
         (is_for_apps, "400", "The body is not valid gzip, or has more than 100,000 samples"),
         (
             is_for_apps,
@@ -115,30 +126,39 @@ fn add_common_responses(operation: &mut Operation) {
         ),
         (is_for_apps, "409", "The field map of the store cannot express the samples"),
         (is_for_apps, "507", "There is no place for the samples that cannot be used"),
+        (is_guarded && takes_input, "400", "The request is not valid; `faults` lists every fault"),
         (true, "421", "The `Host` header is not allowed, or is sent twice"),
         (true, "503", "The server is over a limit, or the store is unavailable; see `Retry-After`"),
-        (operation.request_body.is_some(), "408", "The body does not arrive in time"),
-        (operation.request_body.is_some(), "413", "The body is too large"),
+        (has_body, "408", "The body does not arrive in time"),
+        (has_body, "413", "The body is too large"),
         (
-            operation.request_body.is_some(),
+            has_body,
             "415",
             "The `Content-Encoding` is neither gzip nor identity, or the `Content-Type` is not JSON",
         ),
         (is_guarded, "401", "The token is missing or wrong"),
         (
-            is_guarded && operation.request_body.is_some(),
+            is_guarded && has_body,
             "403",
             "The token does not have the right that the route needs (`forbidden`), or the request has the cookie of a login, but is not from the page of this server (`foreign_origin`)",
         ),
         (is_guarded, "403", "The token does not have the right that the route needs"),
     ];
     for (_, status, description) in responses.into_iter().filter(|(applies, ..)| *applies) {
-        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let response = ResponseBuilder::new()
-            .description(description)
-            .content("application/problem+json", problem)
-            .build();
-        operation.responses.responses.entry(status.to_owned()).or_insert(response.into());
+        let response = ResponseBuilder::new().description(description).build();
+        let listed = &mut operation.responses.responses;
+        listed.entry(status.to_owned()).or_insert(response.into());
+    }
+}
+
+/// Adds the body of every error that has none of its own: a problem.
+fn add_problems(operation: &mut Operation) {
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        if status.as_str() >= "400" && response.content.is_empty() {
+            let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+            response.content.insert("application/problem+json".to_owned(), problem.into());
+        }
     }
 }
 
@@ -161,6 +181,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
         let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             add_common_responses(operation);
+            add_problems(operation);
         }
     }
     add_trip_forms(&mut api);

@@ -95,18 +95,10 @@ pub struct Results {
         content((Vec<SampleBody> = "application/json"), (String = "application/x-ndjson"))),
     responses(
         (status = 200, description = "The result of each sample, in order", body = Results),
-        (status = 400, description = "The body holds no samples",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The server does not accept samples (`takes_no_samples`), or the token does not have the right `write` (`forbidden`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The `Content-Encoding` is neither gzip nor identity, or the `Content-Type` is not JSON",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store or its topic cannot be written now",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 507, description = "There is no place for the samples that cannot be used (`letters_full`)",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body holds no samples"),
+        (status = 403, description = "The server does not accept samples (`takes_no_samples`), or the token does not have the right `write` (`forbidden`)"),
+        (status = 503, description = "The store or its topic cannot be written now"),
+        (status = 507, description = "There is no place for the samples that cannot be used (`letters_full`)"),
     ))]
 pub async fn post_samples(
     State(app): State<Arc<App>>,

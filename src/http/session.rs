@@ -41,12 +41,9 @@ fn cookie(id: &str, max_age_s: i64, is_secure: bool) -> String {
     request_body = Login, security(()),
     responses(
         (status = 204, description = "The cookie is set"),
-        (status = 400, description = "The body is not a valid login, or the server has no token",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 401, description = "The token is wrong",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `read` (`forbidden`)",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body is not a valid login, or the server has no token"),
+        (status = 401, description = "The token is wrong"),
+        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `read` (`forbidden`)"),
     ))]
 pub async fn login(
     State(app): State<Arc<App>>,
@@ -88,8 +85,7 @@ pub async fn login(
 #[utoipa::path(post, path = "/v1/logout", tag = "session", operation_id = "logout", security(()),
     responses(
         (status = 204, description = "The session is ended"),
-        (status = 403, description = "The request is from a page of another origin",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The request is from a page of another origin"),
     ))]
 pub async fn logout(
     State(app): State<Arc<App>>,

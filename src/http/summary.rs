@@ -90,8 +90,7 @@ impl From<SummaryError> for Problem {
     ),
     responses(
         (status = 200, description = "The sums", body = SummaryAnswer),
-        (status = 400, description = "The request is not valid, or there are more than 100,000 trips or 10,000 rows; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The request is not valid, or there are more than 100,000 trips or 10,000 rows; `faults` lists every fault"),
     ))]
 pub async fn summary(State(app): State<Arc<App>>, mut params: Params) -> Result<Response, Problem> {
     let span = params.fleet_span();

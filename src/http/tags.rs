@@ -165,12 +165,6 @@ fn problem(error: TagError, device_id: &str) -> Problem {
         example = "truck-17~20261120T213800.123Z")),
     responses(
         (status = 200, description = "The tags", body = TagList),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id (`no_trip`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The trip was erased",
-            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn list(
     State(app): State<Arc<App>>,
@@ -200,18 +194,9 @@ pub async fn list(
     ),
     responses(
         (status = 200, description = "The tag; `ETag` is its revision", body = PutTag),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id (`no_trip`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The trip has 64 keys already (`too_many_tags`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The trip was erased",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 412, description = "The tag was changed (`changed`); `tag` is the one that counts, or null",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)"),
+        (status = 409, description = "The trip has 64 keys already (`too_many_tags`)"),
+        (status = 412, description = "The tag was changed (`changed`); `tag` is the one that counts, or null"),
     ))]
 pub async fn put(
     State(app): State<Arc<App>>,
@@ -281,16 +266,9 @@ fn read_value(body: &[u8]) -> Result<TagValue, Problem> {
     ),
     responses(
         (status = 204, description = "The tag is removed"),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id (`no_trip`), or the trip has no such tag (`no_tag`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The trip was erased",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 412, description = "The tag was changed (`changed`); `tag` is the one that counts, or null",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)"),
+        (status = 404, description = "No trip has the id (`no_trip`), or the trip has no such tag (`no_tag`)"),
+        (status = 412, description = "The tag was changed (`changed`); `tag` is the one that counts, or null"),
     ))]
 pub async fn delete(
     State(app): State<Arc<App>>,

@@ -59,12 +59,8 @@ const OF_DEVICE: &str = "/v1/devices/{token}/trips";
     ),
     responses(
         (status = 200, description = "A page; `Link` has the URL of the next as `next`, and that of later changes as `changes`", body = TripPage),
-        (status = 404, description = "The device is not known (`no_device`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The device is not known (`no_device`)"),
+        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`"),
     ))]
 pub async fn of_device(
     State(app): Shared,
@@ -139,8 +135,6 @@ async fn is_known(app: &App, store: &Store, device: &DeviceId) -> Result<bool, P
     ),
     responses(
         (status = 200, description = "A page; `Link` has the URL of the next as `next`, and that of later changes as `changes`", body = TripPage),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn of_fleet(
     State(app): Shared,

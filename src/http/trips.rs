@@ -88,14 +88,9 @@ pub struct PairAnswers {
     responses(
         (status = 200, description = "The trip", body = TripAnswer),
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "The device is not known (`no_device`), or no trip of it covers the time (`no_trip`; `previous` and `next` are the nearest trips, but for `skipped` malformed ones)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The trips of that time were erased",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The device is not known (`no_device`), or no trip of it covers the time (`no_trip`; `previous` and `next` are the nearest trips, but for `skipped` malformed ones)"),
+        (status = 410, description = "The trips of that time were erased"),
+        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`"),
     ))]
 pub async fn lookup(
     State(app): Shared,
@@ -185,10 +180,6 @@ pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
     request_body = Pairs,
     responses(
         (status = 200, description = "An answer for each pair, in the order of the pairs", body = PairAnswers),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large",
-            body = Problem, content_type = "application/problem+json"),
     ))]
 pub async fn lookup_many(
     State(app): Shared,
@@ -309,14 +300,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
         (status = 200, description = "The trip; `match` is how the id relates to it",
             body = TripAnswer),
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
-        (status = 400, description = "The request is not valid; `faults` lists every fault",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "No trip has the id (`no_trip`)",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The trip was erased",
-            body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`",
-            body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`"),
     ))]
 pub async fn by_id(
     State(app): Shared,
