@@ -12,7 +12,7 @@ use crate::model::tag::{Tag, TagKey, TagProblem, TagValue};
 use crate::ops::lookup::{self, FoundTrip};
 use crate::ops::tags::{self, TagCondition, TagError, TagTarget};
 use crate::ops::{InvalidRequest, NoResult};
-use crate::store::{AnyStore, EpochStore as _};
+use crate::store::AnyStore;
 use crate::views::{TripTagJson, trip_tags};
 
 const EXAMPLES: &str = "\
@@ -67,10 +67,7 @@ impl FromStr for Assignment {
 pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let settings = context.settings(&[&args.cluster.0])?.0;
     let store = open::reader(&settings, context).await?;
-    let feed = match (store.embedded(), store.epochs().await?.pop()) {
-        (None, Some(newest)) => Some(TagFeed::new(&open::brokers(&settings)?, &newest.topic)),
-        _ => None,
-    };
+    let feed = TagFeed::of_store(&store, || open::brokers(&settings)).await?;
     let announce = async |device_id: &str, changes: &[(&Tag, bool)]| match &feed {
         Some(feed) => feed.announce(device_id, changes.iter().copied()).await,
         None => Ok(()),

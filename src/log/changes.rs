@@ -15,7 +15,7 @@ use crate::kafka::tail::{Keep, Offsets, Span, Tail};
 use crate::kafka::topic::Topics;
 use crate::kafka::topic_names::feed_topic;
 use crate::model::tag::Tag;
-use crate::store::{AnyStore, EmbeddedStore, StoreError};
+use crate::store::{AnyStore, EmbeddedStore, EpochStore, StoreError};
 use crate::views::event::tagged;
 use crate::views::{ViewError, text_id};
 
@@ -112,13 +112,21 @@ pub struct TopicFeed {
 }
 
 impl TopicFeed {
-    /// Starts to read the feed of the log `input`, whose topic may be created later.
+    /// Starts to read the feed of the log `input`, whose topic may be created later. `None` if the
+    /// store keeps it.
     ///
     /// # Errors
     /// The client or the thread cannot be created.
-    pub fn start(brokers: &Brokers, input: &str) -> Result<Self, KafkaError> {
+    pub fn start(
+        store: &AnyStore,
+        brokers: &Brokers,
+        input: &str,
+    ) -> Result<Option<Self>, KafkaError> {
+        if store.embedded().is_some() {
+            return Ok(None);
+        }
         let tail = Tail::start(brokers, &feed_topic(input), Keep::default())?;
-        Ok(Self { tail, tags: TagFeed::new(brokers, input) })
+        Ok(Some(Self { tail, tags: TagFeed::new(brokers, input) }))
     }
 }
 
@@ -277,9 +285,23 @@ pub struct TagFeed {
 }
 
 impl TagFeed {
+    /// The feed of a store; `None` if the store announces tags itself, or no topic was read into
+    /// it.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the brokers are not well defined.
+    pub async fn of_store(
+        store: &AnyStore,
+        brokers: impl FnOnce() -> Result<Brokers, KafkaError>,
+    ) -> anyhow::Result<Option<Self>> {
+        match (store.embedded(), store.epochs().await?.pop()) {
+            (None, Some(newest)) => Ok(Some(Self::new(&brokers()?, &newest.topic))),
+            _ => Ok(None),
+        }
+    }
+
     /// The feed of the log `input`. Connects with the first event.
-    #[must_use]
-    pub fn new(brokers: &Brokers, input: &str) -> Self {
+    fn new(brokers: &Brokers, input: &str) -> Self {
         let brokers = brokers.clone().within(ACK_TIMEOUT);
         let (input, topic) = (input.to_owned(), feed_topic(input));
         Self { brokers, input, topic, producer: OnceLock::new() }

@@ -87,7 +87,7 @@ async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
     let epochs = store.epochs().await?;
     let file = store.0.embedded().and_then(|store| store.file_id());
     let log = match (epochs.last(), request.url.path().zip(file)) {
-        (Some(newest), _) => Some(topic_log(request, newest, has_feed_topic(&store))?),
+        (Some(newest), _) => Some(topic_log(request, newest, &store.0)?),
         (None, Some((path, id))) if !request.reads_topic => {
             let stored = store.0.rules().await?;
             Some(file_log(request, (path.to_owned(), id), stored.as_ref()))
@@ -97,18 +97,13 @@ async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
     Ok(OpenedStore { store, log })
 }
 
-/// Whether the change feed is a topic as well, not a table of the store.
-fn has_feed_topic(store: &Timed<AnyStore>) -> bool {
-    store.0.embedded().is_none()
-}
-
 /// Waits until a topic is first read into the store.
 pub async fn first_log(request: &ServeRequest, store: &Timed<AnyStore>) -> ServedLog {
     loop {
         tokio::time::sleep(RETRY_INTERVAL).await;
         let epochs = store.epochs().await.unwrap_or_default();
         let Some(newest) = epochs.last() else { continue };
-        match topic_log(request, newest, has_feed_topic(store)) {
+        match topic_log(request, newest, &store.0) {
             Ok(log) => return log,
             Err(error) => {
                 tracing::debug!(error = %format!("{error:#}"), "the log is not available yet");
@@ -133,11 +128,10 @@ fn file_log(request: &ServeRequest, file: (PathBuf, FileId), stored: Option<&Rul
 fn topic_log(
     request: &ServeRequest,
     newest: &Epoch,
-    has_feed_topic: bool,
+    store: &AnyStore,
 ) -> anyhow::Result<ServedLog> {
     let brokers = (request.brokers)()?;
-    let start_feed = || TopicFeed::start(&brokers, &newest.topic);
-    let feed = has_feed_topic.then(start_feed).transpose()?;
+    let feed = TopicFeed::start(store, &brokers, &newest.topic)?;
     let sink = if request.accepts_samples {
         let on_waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
         let producer = Producer::new(&brokers, on_waiting)?;
