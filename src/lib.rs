@@ -31,6 +31,7 @@
 //! | I/O | `source` | decodes bytes to samples and dead letters |
 //! | I/O | `store` | writes and reads rows |
 //! | I/O | `kafka` | the log as a topic: consumer, producer, partition assignment |
+//! | pipeline | `sink` | writes rows, table topic, change feed, dead letters and position |
 //! | pipeline | `pipeline` | joins source, timeline and store, with one worker per partition |
 //! | pipeline | `log` | the log of a store: its files, or its topic |
 //! | operations | `simulate` | generates a fleet with late, repeated and malformed samples |
@@ -63,6 +64,7 @@ mod pipeline;
 mod registry;
 mod settings;
 mod simulate;
+mod sink;
 mod source;
 mod store;
 mod telemetry;
@@ -108,7 +110,8 @@ pub mod internals {
         };
     }
     open! {
-        codec http identity kafka log model ops pipeline registry settings simulate source store
+        codec http identity kafka log model ops pipeline registry settings simulate sink source
+        store
         telemetry timeline views
     }
 }

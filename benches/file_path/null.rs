@@ -1,8 +1,9 @@
 //! A store that discards everything.
 
 use tstar::internals::model::scalar::{Day, DeviceTime};
+use tstar::internals::sink::Sink;
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
+    DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore,
 };
 
 /// Discards all writes and returns nothing.
@@ -58,7 +59,7 @@ impl TripStore for NullStore {
     }
 }
 
-impl Journal for NullStore {
+impl Sink for NullStore {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         std::hint::black_box(ahead);
         Ok(())

@@ -17,12 +17,13 @@ use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Offset, Version};
-use tstar::internals::pipeline::daemon::{self, DaemonEvent, Options, PartitionStores};
+use tstar::internals::pipeline::daemon::{self, DaemonEvent, OpenWorker, Options};
 use tstar::internals::pipeline::processor::ProcessorConfig;
 use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::settings::{KeyRule, Settings};
+use tstar::internals::sink::Sink;
 use tstar::internals::source::Decoder;
-use tstar::internals::store::{Flush, Journal, Position, StoreError};
+use tstar::internals::store::{Flush, Position, StoreError};
 
 use crate::log::Log;
 use crate::null::NullStore;
@@ -39,9 +40,9 @@ pub fn trips(log: &Log) -> anyhow::Result<RunCounts> {
     let reader = RecordReader::new(Decoder::new(&rules)?, settings.key == KeyRule::DeviceId);
     let partitions = log.ends.iter().filter(|end| **end > 0).count();
     let left = Arc::new(Left { partitions: AtomicUsize::new(partitions), all: Notify::new() });
-    let stores = NullStores { ends: log.ends.clone(), left: Arc::clone(&left) };
+    let open = null_workers(log.ends.clone(), Arc::clone(&left));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ran = daemon::run(stores, options, reader, left.all.notified());
+    let ran = daemon::run(open, options, reader, left.all.notified());
     let report = runtime.block_on(ran)?;
     ensure!(report.drained == DrainResult::All, "the daemon did not store all that it read");
     let counts = report.counts;
@@ -109,25 +110,17 @@ struct Left {
     all: Notify,
 }
 
-struct NullStores {
-    ends: Vec<i64>,
-    left: Arc<Left>,
-}
-
-impl PartitionStores for NullStores {
-    type Trips = NullStore;
-    type Journal = Acknowledged;
-
-    fn open(&self, handle: &Arc<PartitionHandle>) -> (NullStore, Acknowledged) {
+fn null_workers(ends: Vec<i64>, left: Arc<Left>) -> OpenWorker<NullStore, Acknowledged> {
+    Arc::new(move |handle| {
         let partition = usize::try_from(handle.partition()).unwrap_or(usize::MAX);
-        let journal = Acknowledged {
+        let sink = Acknowledged {
             handle: Arc::clone(handle),
-            end: self.ends.get(partition).copied().unwrap_or(i64::MAX),
+            end: ends.get(partition).copied().unwrap_or(i64::MAX),
             at_end: AtomicBool::new(false),
-            left: Arc::clone(&self.left),
+            left: Arc::clone(&left),
         };
-        (NullStore, journal)
-    }
+        (NullStore, sink)
+    })
 }
 
 /// Acknowledges every flush and discards it.
@@ -138,7 +131,7 @@ struct Acknowledged {
     left: Arc<Left>,
 }
 
-impl Journal for Acknowledged {
+impl Sink for Acknowledged {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         black_box(ahead);
         Ok(())

@@ -8,7 +8,7 @@ use crate::source::Headers;
 use crate::store::DeadLetter;
 
 /// A dead letter of `truck-17`, whole, whose sample had these headers.
-pub(super) fn letter_with_headers(headers: Headers) -> DeadLetter {
+pub(crate) fn letter_with_headers(headers: Headers) -> DeadLetter {
     DeadLetter {
         partition: 3,
         offset: Offset(71),

@@ -17,10 +17,10 @@ pub(super) const PARTITION: &str = "__connect.errors.partition";
 pub(super) const OFFSET: &str = "__connect.errors.offset";
 pub(super) const CONNECTOR: &str = "__connect.errors.connector.name";
 pub(super) const REASON: &str = "__connect.errors.exception.class.name";
-pub(super) const MESSAGE: &str = "__connect.errors.exception.message";
+pub(crate) const MESSAGE: &str = "__connect.errors.exception.message";
 pub(super) const ELEMENT: &str = "tstar-element";
 /// Log timestamp of the record, ms, if the topic of the letter refuses that timestamp.
-pub(super) const LOG_TIME: &str = "tstar-log-time";
+pub(crate) const LOG_TIME: &str = "tstar-log-time";
 /// Length and hash of a cut part: value, key, headers.
 pub(super) const VALUE_CUT: [&str; 2] = ["tstar-length", "tstar-sha256"];
 pub(super) const KEY_CUT: [&str; 2] = ["tstar-key-length", "tstar-key-sha256"];
@@ -59,7 +59,7 @@ impl Limit {
 }
 
 /// Encodes a dead letter within a limit, or as small as possible if that is not enough.
-pub(super) fn fitting_record(input: &str, letter: &DeadLetter, limit: Limit) -> ProducerRecord {
+pub(crate) fn fitting_record(input: &str, letter: &DeadLetter, limit: Limit) -> ProducerRecord {
     let (mut kept, mut cuts) = (lengths(letter), Cuts::default());
     let mut out = cut_to(input, letter, kept, &cuts);
     for max in HEAD_BYTES {
@@ -77,7 +77,7 @@ pub(super) fn fitting_record(input: &str, letter: &DeadLetter, limit: Limit) -> 
 /// Moves the timestamp of a letter to a header, so that the letter gets the time of sending: a
 /// topic may refuse a timestamp that lies too far from its clock (`message.timestamp.before.max.ms`
 /// and `after.max.ms`).
-pub(super) fn without_timestamp(mut letter: ProducerRecord) -> ProducerRecord {
+pub(crate) fn without_timestamp(mut letter: ProducerRecord) -> ProducerRecord {
     if let Some(time_ms) = letter.timestamp_ms.take() {
         letter.headers.push((LOG_TIME.to_owned(), Some(time_ms.to_string().into_bytes())));
     }

@@ -9,10 +9,8 @@
 //! | [`consumer`] | the polling thread: rebalances, batches, commits |
 //! | [`control`] | signed control records |
 //! | [`dead_letters`] | reads the topic of dead letters |
-//! | [`feed_record`] | the records of the change feed |
 //! | [`group`] | members and committed offsets of a consumer group |
 //! | [`headers`] | reads the headers of a record, also those whose names are not UTF-8 |
-//! | [`journal`] | writes the change feed and the dead letters of a partition |
 //! | [`letter_limit`] | encodes a dead letter as a record within the size limit of its topic |
 //! | `login` | passwords from a file, and OAuth tokens, which change while clients run |
 //! | [`options`] | which client options may be shown |
@@ -22,7 +20,6 @@
 //! | [`producer`] | sends records and waits for their acknowledgement |
 //! | [`rights`] | rights that brokers may deny |
 //! | [`scan`] | reads a range of a topic once |
-//! | [`table`] | writes the trips of a partition to the table topic |
 //! | [`tail`] | keeps the latest records of a topic in memory |
 //! | `token_endpoint` | issues OAuth tokens |
 //! | [`topic_names`] | names of the topics next to the input topic |
@@ -34,14 +31,11 @@ pub mod client;
 pub mod consumer;
 pub mod control;
 pub mod dead_letters;
-pub mod feed_record;
 pub mod first_records;
 pub mod group;
 pub mod headers;
-pub mod journal;
-mod kept_position;
 #[cfg(test)]
-mod letter_fixture;
+pub(crate) mod letter_fixture;
 pub mod letter_limit;
 mod login;
 pub mod options;
@@ -53,7 +47,6 @@ pub mod raw_batch;
 pub mod record;
 pub mod rights;
 pub mod scan;
-pub mod table;
 pub mod tail;
 mod token_endpoint;
 pub mod topic;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::KafkaError;
 use super::client::Brokers;
 use super::rights::Right;
-use super::table::{KafkaTransactions, TransactionClient, Turns};
+use super::transactions::{KafkaTransactions, TransactionClient, Turns};
 use crate::source::Headers;
 
 /// Minimum delay before a record is sent again.
@@ -51,7 +51,7 @@ pub struct ProducerRecord {
 }
 
 /// Approximate upper bound of the size of a record in a topic, bytes.
-pub(super) fn size(record: &ProducerRecord) -> usize {
+pub(crate) fn size(record: &ProducerRecord) -> usize {
     let headers: usize = record.headers.iter().map(size_of_header).sum();
     BATCH_OVERHEAD + record.key.as_ref().map_or(0, Vec::len) + record.value.len() + headers
 }
@@ -221,7 +221,7 @@ impl<C: ProducerClient> Producer<C> {
 
     /// The client.
     #[cfg(test)]
-    pub(super) fn client(&self) -> &C {
+    pub(crate) fn client(&self) -> &C {
         &self.client
     }
 
@@ -445,7 +445,7 @@ const WRONG_CLOCK: &str = "; is the clock of this machine right? brokers refuse 
                            ahead of theirs (message.timestamp.after.max.ms)";
 
 /// Whether a batch may have been refused for a timestamp: brokers then report an invalid record.
-pub(super) fn is_timestamp_refused(error: &ClientError) -> bool {
+pub(crate) fn is_timestamp_refused(error: &ClientError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(error.rdkafka_error_code(), Some(Code::InvalidTimestamp | Code::InvalidRecord))
 }

@@ -1,7 +1,9 @@
-//! Sends records in transactions: all of them or none. All calls block.
+//! Sends records in transactions: all of them or none.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
@@ -11,6 +13,7 @@ use rdkafka::producer::{
 };
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_extra::LoggedIn;
+use tokio::sync::OwnedMutexGuard;
 
 use super::KafkaError;
 use super::client::Brokers;
@@ -84,7 +87,7 @@ impl Patience {
 }
 
 /// Sends records in transactions. Of two with the same transactional id, the later fences the
-/// earlier.
+/// earlier. All calls block.
 pub struct Transactions {
     client: LoggedIn<ThreadedProducer<Deliveries>>,
     brokers: Brokers,
@@ -273,9 +276,89 @@ impl Transactions {
     }
 }
 
+/// Sends records in transactions under one transactional id. Tests replace it.
+pub trait TransactionClient: Send + Sync {
+    /// Sends records, all or none; waits for brokers without limit.
+    ///
+    /// # Errors
+    /// Another producer has fenced this one, or a record is refused.
+    fn send(
+        &self,
+        records: Arc<[TransactionRecord]>,
+    ) -> impl Future<Output = Result<(), KafkaError>> + Send;
+}
+
+/// The client of Kafka. Its calls block, on threads for that.
+pub struct KafkaTransactions {
+    transactions: Arc<Mutex<Transactions>>,
+    _gives_up: GiveUp,
+}
+
+/// Set once it is dropped, so that no thread waits for brokers any more.
+#[derive(Default)]
+struct GiveUp(Arc<AtomicBool>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Makes the workers of a process begin to use a transactional id one at a time. A worker that is
+/// cancelled meanwhile leaves its request behind, and brokers that take it late would fence the
+/// worker that has begun since.
+#[derive(Clone, Default)]
+pub struct Turns(Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>);
+
+impl Turns {
+    async fn await_turn(&self, name: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().expect("no holder panics");
+            Arc::clone(turns.entry(name.to_owned()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
+
+impl KafkaTransactions {
+    /// Begins to use a transactional id, and fences whoever did before. Waits for brokers without
+    /// limit, and for workers of this process that asked before.
+    ///
+    /// # Errors
+    /// The brokers refuse.
+    pub async fn begin(
+        brokers: &Brokers,
+        name: &str,
+        turns: &Turns,
+        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Self, KafkaError> {
+        let turn = turns.await_turn(name).await;
+        let gives_up = GiveUp::default();
+        let patience = Some(Patience { on_waiting, gives_up: Arc::clone(&gives_up.0) });
+        let (brokers, name) = (brokers.clone(), name.to_owned());
+        let transactions = blocking(move || {
+            let _turn = turn;
+            Transactions::init_with(&brokers, &name, patience)
+        });
+        Ok(Self { transactions: Arc::new(transactions.await?.into()), _gives_up: gives_up })
+    }
+}
+
+impl TransactionClient for KafkaTransactions {
+    async fn send(&self, records: Arc<[TransactionRecord]>) -> Result<(), KafkaError> {
+        let transactions = Arc::clone(&self.transactions);
+        blocking(move || transactions.lock().expect("no holder panics").send(&records)).await
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, KafkaError> + Send + 'static,
+) -> Result<T, KafkaError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(KafkaError::Broken))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::atomic::AtomicU32;
 
     use rdkafka::mocking::MockCluster;

@@ -9,12 +9,12 @@ use serde::{Serialize, Serializer};
 
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
-use crate::kafka::feed_record::{Subject, feed_record};
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::kafka::tail::{Keep, Offsets, Span, Tail};
 use crate::kafka::topic::Topics;
 use crate::kafka::topic_names::feed_topic;
 use crate::model::tag::Tag;
+use crate::sink::feed::{Subject, feed_record};
 use crate::store::{AnyStore, EmbeddedStore, EpochStore, StoreError};
 use crate::views::event::tagged;
 use crate::views::{ViewError, text_id};

@@ -13,7 +13,7 @@ use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::source::file::{self, FileSource, Options};
 use crate::source::{Batch, Control, Decoder, Source, SourceError};
-use crate::store::{AnyStore, EmbeddedStore, Forget, Journal as _};
+use crate::store::{AnyStore, EmbeddedStore, Forget};
 
 /// A step in the history of a store that was built from files.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +112,7 @@ impl FilesLog {
             decoder: Arc::new(decoder),
             max_document: file::max_document(u64::MAX),
             log_time_ms: LogTime(0),
-            first_offset: self.store.position().await?.delivered,
+            first_offset: self.store.delivered()?.delivered,
             known: self.store.parts()?,
             redelivers: true,
         };

@@ -11,7 +11,7 @@ use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Offset;
 use crate::model::visible::shell_word;
-use crate::store::{AnyStore, EmbeddedStore, EpochStore, GroupStore, Journal as _, PositionStore};
+use crate::store::{AnyStore, EmbeddedStore, EpochStore, GroupStore, PositionStore};
 
 /// How far a store in a file has read its log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,7 +43,7 @@ impl ReadPosition {
             let (topic, epoch) = (newest.topic, newest.epoch);
             return Ok(Self::Topic { topic, epoch, next_offsets: store.all_positions()? });
         }
-        Ok(Self::Files { records: store.position().await?.delivered.get() })
+        Ok(Self::Files { records: store.delivered()?.delivered.get() })
     }
 }
 

@@ -10,7 +10,7 @@ use super::topic::TopicLog;
 use super::{Bounds, Cancel, Log, PartialResult, ReadProgress};
 use crate::identity::DeviceId;
 use crate::model::rules::Rules;
-use crate::pipeline::daemon::{GuidedOwners, OnEvent, SqliteStores};
+use crate::pipeline::daemon::{OnEvent, WorkerOptions, open_file_workers};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
 use crate::source::spill::Spill;
@@ -112,14 +112,11 @@ impl TopicLog {
         let replay = self.reread(spans, build.device_id.cloned())?;
         let rules = &replay.epochs.last().expect("there is an epoch").rules;
         let store = Arc::new(build.workspace.store(rules, true)?);
-        let guide = Guide::new(Arc::clone(build.found), &replay.epochs);
-        let owners = || {
-            let owners = SqliteStores(Arc::clone(&store));
-            GuidedOwners { owners, guide: guide.clone() }
-        };
+        let guide = Some(Guide::new(Arc::clone(build.found), &replay.epochs));
+        let open = open_file_workers(&store, WorkerOptions { guide, tally: None });
         let (cancel, partial) = build.cancel;
         let config = (build.workspace.processor_config(), build.on_event);
-        let report = replay.run(owners, config, cancel.wait()).await?;
+        let report = replay.run(open, config, cancel.wait()).await?;
         if let (true, Some(stopped)) = (report.stopped, cancel.stopped(partial)) {
             return Err(stopped.into());
         }

@@ -11,7 +11,6 @@ use super::{Bounds, Notify, PreconditionFailed};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::check_topic_id;
-use crate::kafka::journal::OutputTopics;
 use crate::kafka::letter_limit::Limit;
 use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
@@ -22,6 +21,7 @@ use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::{OnEvent, preflight};
 use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
+use crate::sink::OutputTopics;
 use crate::store::{AnyStore, EpochStore, KeyStore, StoreError};
 
 /// How to reach the log of a store.

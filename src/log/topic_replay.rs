@@ -14,11 +14,11 @@ use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Version;
-use crate::pipeline::daemon::{
-    DaemonError, OnEvent, Options, PartitionStores, Report, reader, run,
-};
+use crate::pipeline::daemon::{DaemonError, OnEvent, OpenWorker, Options, Report, reader, run};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{FindSchemas, KnownSchemas};
+use crate::sink::Sink;
+use crate::store::TripStore;
 
 /// Consumer group of replays. It has no members and no committed offsets.
 const GROUP: &str = "tstar-reread";
@@ -59,9 +59,9 @@ impl TopicReplay {
     ///
     /// # Errors
     /// Records expired, the brokers or the store fail, or a partition stopped.
-    pub async fn run<O: PartitionStores>(
+    pub async fn run<T: TripStore + 'static, S: Sink + 'static>(
         &self,
-        stores: impl Fn() -> O,
+        open: OpenWorker<T, S>,
         (pace, notify): (ProcessorConfig, OnEvent),
         stop: impl Future<Output = ()>,
     ) -> Result<Report, DaemonError> {
@@ -87,7 +87,7 @@ impl TopicReplay {
             let (ask_keys, live) = (None, Arc::default());
             let options = Options { plan, epochs, pace, notify, ask_keys, find_schemas, live };
             let reader = self.reader(epoch)?;
-            let report = run(stores(), options, reader, &mut stop).await;
+            let report = run(Arc::clone(&open), options, reader, &mut stop).await;
             let report = report.map_err(|error| add_delivered(counts.delivered, error))?;
             counts.add(&report.counts);
             // A daemon continues with the other partitions; a replay has to be complete.

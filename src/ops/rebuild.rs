@@ -22,11 +22,12 @@ use crate::model::scalar::Version;
 use crate::model::tag::Tag;
 use crate::model::time::format_duration;
 use crate::pipeline::daemon::{
-    DaemonEvent, GuidedOwners, OnEvent, Report, ScyllaStores, SqliteStores, preflight,
+    DaemonEvent, OnEvent, Report, WorkerOptions, open_file_workers, open_workers, preflight,
 };
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{RegistryAccess, find_schemas};
 use crate::registry::Registry;
+use crate::sink::Outputs;
 use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::positions;
 use crate::store::schemas::SchemaHistory;
@@ -236,8 +237,9 @@ impl RebuildJob<'_> {
     }
 
     /// Takes the partition of each device from the old store.
-    fn guide(&self) -> Guide<AnyStore> {
-        Guide::new(Arc::clone(self.old), &self.log.epochs).merged()
+    fn workers(&self) -> WorkerOptions {
+        let guide = Guide::new(Arc::clone(self.old), &self.log.epochs).merged();
+        WorkerOptions { guide: Some(guide), tally: None }
     }
 
     fn worker_options(&self) -> (ProcessorConfig, OnEvent) {
@@ -256,12 +258,10 @@ impl RebuildJob<'_> {
             store.set_position(partition, position)?;
             start.push(position);
         }
-        let guide = self.guide();
-        let owners =
-            || GuidedOwners { owners: SqliteStores(Arc::clone(store)), guide: guide.clone() };
+        let open = open_file_workers(store, self.workers());
         let replay = self.topic_replay(epoch, start)?;
         let replay = self.take_schemas(Arc::clone(store), replay).await?;
-        Ok(replay.run(owners, self.worker_options(), cancel.wait()).await?)
+        Ok(replay.run(open, self.worker_options(), cancel.wait()).await?)
     }
 
     async fn read_into_keyspace(&self, cancel: &mut Cancel) -> anyhow::Result<Report> {
@@ -278,25 +278,20 @@ impl RebuildJob<'_> {
         }
         let RebuildTopicRequest { store, options, .. } = self.request;
         let access = Access::WriteTopic(self.rules);
-        let store = AnyStore::open(store, access, options.clone()).await?;
-        let epoch = self.ensure_epoch(&store).await?;
-        let outputs = self.log.outputs(false)?;
-        let guide = self.guide();
+        let store = Arc::new(AnyStore::open(store, access, options.clone()).await?);
+        let epoch = self.ensure_epoch(&*store).await?;
         let kept = Arc::new(epoch.clone());
-        let owners = || {
-            let (store, outputs) = (store.for_worker(), Arc::clone(&outputs));
-            let epoch = Some(Arc::clone(&kept));
-            let owners = ScyllaStores { owner: move || store.for_worker(), outputs, epoch };
-            GuidedOwners { owners, guide: guide.clone() }
-        };
+        let outputs = Outputs::Topics(self.log.outputs(false)?, Some(Arc::clone(&kept)));
+        let trips = Arc::clone(&store);
+        let open = open_workers(move || trips.for_worker(), outputs, self.workers());
         let start = epoch.start_offsets.values().copied().collect();
         let replay = self.topic_replay(epoch, start)?;
-        let replay = self.take_schemas(Arc::new(store.for_worker()), replay).await?;
-        let report = replay.run(owners, self.worker_options(), cancel.wait()).await?;
+        let replay = self.take_schemas(Arc::clone(&store), replay).await?;
+        let report = replay.run(open, self.worker_options(), cancel.wait()).await?;
         if !report.stopped {
             let ends = (0..).zip(replay.spans.iter().map(|span| span.end)).collect();
             // The last record of a span may lie before its end.
-            positions::raise(&store, &kept, &ends).await?;
+            positions::raise(&*store, &kept, &ends).await?;
             group.set(self.log.topic(), &ends)?;
             let former = store.group().await?;
             store.keep_group(former.as_deref(), name).await?;

@@ -9,8 +9,6 @@ use super::{Cancel, InvalidRequest, Notify};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, ConsumerConfig};
-use crate::kafka::journal::OutputTopics;
-use crate::kafka::table::TableTopic;
 use crate::kafka::topic::{StartFrom, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic, table_topic};
 use crate::model::control::ControlKeys;
@@ -20,12 +18,14 @@ use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::reader_group::{self, GroupRequest};
 use crate::pipeline::daemon::{
-    self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, PartitionStores, Report,
-    ScyllaStores, SqliteStores, preflight,
+    self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, Report, WorkerOptions,
+    open_workers, preflight,
 };
 use crate::pipeline::processor::ProcessorConfig;
 use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
 use crate::registry::Registry;
+use crate::sink::table::TableTopic;
+use crate::sink::{OutputTopics, Outputs};
 use crate::store::{
     Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, GroupStore, KeyStore, OpenOptions,
     PositionStore, StoreUrl, ask_keys,
@@ -146,10 +146,11 @@ impl Daemon<'_> {
         for (&position, partition) in positions.iter().zip(0..) {
             store.set_position(partition, position)?;
         }
-        let stores = SqliteStores(Arc::clone(&store));
+        let outputs = Outputs::File(Arc::clone(&store));
+        let trips = AnyStore::from(Arc::clone(&store));
         let schemas = find_schemas(Arc::clone(&store), self.registry_access());
         let ask = (ask_keys(store), schemas);
-        self.read(stores, log, Assignment::All(positions), ask, cancel).await.map(Some)
+        self.read((trips, outputs), log, Assignment::All(positions), ask, cancel).await.map(Some)
     }
 
     /// Any number of instances share the partitions; the consumer group keeps the positions.
@@ -165,11 +166,10 @@ impl Daemon<'_> {
         let (store, outputs, log) = prepared;
         let schemas = find_schemas(Arc::new(store.for_worker()), self.registry_access());
         let ask = (ask_keys(Arc::new(store.for_worker())), schemas);
-        let owner = move || store.for_worker();
         let epoch = log.epochs.last().cloned().map(Arc::new);
-        let stores = ScyllaStores { owner, outputs: Arc::new(outputs), epoch };
+        let outputs = Outputs::Topics(Arc::new(outputs), epoch);
         let assignment = Assignment::Group { from: self.request.from };
-        self.read(stores, log, assignment, ask, cancel).await.map(Some)
+        self.read((store, outputs), log, assignment, ask, cancel).await.map(Some)
     }
 
     /// Where schemas are asked for that the store does not have.
@@ -308,7 +308,7 @@ impl Daemon<'_> {
     /// Reads until `cancel`.
     async fn read(
         &self,
-        stores: impl PartitionStores,
+        (store, outputs): (AnyStore, Outputs),
         log: CheckedLog,
         assignment: Assignment,
         (ask_keys, find_schemas): (AskKeys, FindSchemas),
@@ -351,6 +351,7 @@ impl Daemon<'_> {
             find_schemas,
             live: Arc::clone(&request.live),
         };
-        Ok(daemon::run(stores, options, reader, cancel.wait()).await?)
+        let open = open_workers(move || store.for_worker(), outputs, WorkerOptions::default());
+        Ok(daemon::run(open, options, reader, cancel.wait()).await?)
     }
 }

@@ -61,7 +61,8 @@ pub struct AnyStore(Backend);
 
 #[derive(Debug)]
 enum Backend {
-    Embedded(Arc<EmbeddedStore>, Arc<Turn>),
+    /// Workers need no turn: they may block, and a flush is a call.
+    Embedded(Arc<EmbeddedStore>, Option<Arc<Turn>>),
     Scylla(Box<ScyllaStore>),
 }
 
@@ -69,7 +70,7 @@ use Backend::{Embedded, Scylla};
 
 impl From<Arc<EmbeddedStore>> for AnyStore {
     fn from(store: Arc<EmbeddedStore>) -> Self {
-        Self(Embedded(store, Arc::default()))
+        Self(Embedded(store, Some(Arc::default())))
     }
 }
 
@@ -139,7 +140,7 @@ impl AnyStore {
     #[must_use]
     pub fn for_worker(&self) -> Self {
         Self(match &self.0 {
-            Embedded(store, turn) => Embedded(Arc::clone(store), Arc::clone(turn)),
+            Embedded(store, _) => Embedded(Arc::clone(store), None),
             Scylla(store) => Scylla(Box::new(store.owner())),
         })
     }
@@ -239,7 +240,8 @@ macro_rules! either {
     };
     ($self:expr, $($call:tt)*) => {
         match &$self.0 {
-            Embedded(store, turn) => turn.run(store.$($call)*).await,
+            Embedded(store, Some(turn)) => turn.run(store.$($call)*).await,
+            Embedded(store, None) => store.$($call)*.await,
             Scylla(store) => store.$($call)*.await,
         }
     };

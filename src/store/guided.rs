@@ -48,12 +48,12 @@ impl<G: TripStore> Guide<G> {
     }
 }
 
-/// Reads and writes one store, and copies missing claims from the guide.
+/// Reads and writes one store, and copies missing claims from the guide, if there is one.
 pub struct Guided<S, G> {
     /// The store that is built.
     pub store: S,
     /// The store to copy claims from.
-    pub guide: Guide<G>,
+    pub guide: Option<Guide<G>>,
 }
 
 macro_rules! store {
@@ -76,7 +76,8 @@ where
         if let Some(partition) = self.store.claimed(device_id, epoch).await? {
             return Ok(Some(partition));
         }
-        match self.guide.claimed(device_id, epoch).await? {
+        let Some(guide) = &self.guide else { return Ok(None) };
+        match guide.claimed(device_id, epoch).await? {
             // Stored, because the store may be used without the guide later.
             Some(partition) => self.store.claim(device_id, epoch, partition).await.map(Some),
             None => Ok(None),

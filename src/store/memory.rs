@@ -10,8 +10,8 @@ use crate::model::tag::{Revision, Tag, TagKey};
 use crate::timeline::day_of;
 
 use super::{
-    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Journal, KeptPositions, Order,
-    Position, PositionStore, StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore,
+    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, KeptPositions, Order, Position,
+    PositionStore, StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore,
 };
 use crate::codec::trip_row::resolve_overlaps;
 
@@ -41,6 +41,20 @@ pub struct MemoryStore {
 impl MemoryStore {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of the lock panics")
+    }
+
+    /// Applies a flush or a part of one; the last one has its position.
+    pub(crate) fn put(&self, flush: &Flush, is_last: bool) {
+        let mut state = self.state();
+        state.put(flush);
+        if is_last {
+            state.position = flush.position;
+        }
+    }
+
+    /// The position of the last flush.
+    pub(crate) fn delivered(&self) -> Position {
+        self.state().position
     }
 
     /// The dead letters, in the order they were committed.
@@ -100,7 +114,7 @@ impl State {
         }
     }
 
-    fn apply_flush(&mut self, flush: &Flush) {
+    fn put(&mut self, flush: &Flush) {
         self.apply(&flush.trips);
         for letter in &flush.dead_letters {
             match self.dead_letters.last_mut() {
@@ -297,23 +311,5 @@ impl PositionStore for MemoryStore {
         let kept = state.positions.entry((epoch.epoch, generation, partition)).or_default();
         *kept = next.get().max(*kept);
         Ok(())
-    }
-}
-
-impl Journal for MemoryStore {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.state().apply_flush(ahead);
-        Ok(())
-    }
-
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        let mut state = self.state();
-        state.apply_flush(flush);
-        state.position = flush.position;
-        Ok(())
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        Ok(self.state().position)
     }
 }

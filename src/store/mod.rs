@@ -1,8 +1,5 @@
-//! Stores of trips, and journals of what was read from the log.
-//!
-//! There are two main traits: [`TripStore`] holds trips; [`Journal`] holds the position, dead
-//! letters, changes and input parts. The embedded store is both, in one transaction; with Kafka and
-//! Scylla the log is the journal. `tests/it/conformance.rs` runs one suite over every store.
+//! Stores of trips. [`TripStore`] is the main trait; `tests/it/conformance.rs` runs one suite over
+//! every store. An embedded store also has the position, dead letters, changes and input parts.
 
 pub mod any;
 pub mod claims;
@@ -312,31 +309,6 @@ pub trait TripStore: Send + Sync {
         epoch: i32,
         partition: i32,
     ) -> impl Future<Output = Result<i32, StoreError>> + Send;
-}
-
-/// Stores the state of reading the log: its position, dead letters and change events.
-pub trait Journal: Send + Sync {
-    /// Writes a part of the next flush ahead of it, so that a large flush need not be in memory at
-    /// once. Reads see the staged trips. They become durable with the flush and are lost without it
-    /// (where the log is the journal they may remain: the log delivers their records again).
-    fn stage(&self, ahead: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// Makes a flush durable: all of it or nothing, or (where the log is the journal) in the order
-    /// trips, changes, dead letters, position, parts, each durable before the next.
-    fn commit(&self, flush: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// The position up to which the log was read. Read before any trip: where several instances
-    /// share the log, this also ends what an earlier owner of the partition may still write.
-    fn position(&self) -> impl Future<Output = Result<Position, StoreError>> + Send;
-
-    /// Announces that a forget is about to erase trips of a device. Everything before it is staged.
-    fn announce_erasure(
-        &self,
-        _device_id: &str,
-        _forget: &Forget,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        async { Ok(()) }
-    }
 }
 
 /// Stores the epochs of a topic.

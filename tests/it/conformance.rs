@@ -1,4 +1,4 @@
-//! One suite over every store: the guarantees of [`TripStore`] and [`Journal`].
+//! One suite over every store: the guarantees of [`TripStore`] and [`Sink`].
 //!
 //! A store joins with one line of `conformance!` and a function that creates an empty one. The
 //! cases do not depend on any store.
@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
+use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Change, ChangeKind, DeviceScope, Flush, Forget, Journal, Order, Position, TripEnd, TripEnds,
-    TripRow, TripStore, count_trips, latest_end,
+    Change, ChangeKind, DeviceScope, Flush, Forget, Order, Position, TripEnd, TripEnds, TripRow,
+    TripStore, count_trips, latest_end,
 };
 use tstar::internals::timeline::{
     DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
@@ -179,7 +180,7 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
     }
 }
 
-async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Journal + TripEnds) {
+async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Sink + TripEnds) {
     let day = DAY_MS / MINUTE;
     let end = |row: &TripRow| TripEnd {
         t_star_ms: row.t_star_ms,
@@ -298,7 +299,7 @@ async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     assert_eq!(store.covering(&newer.device_id, at(13)).await.unwrap(), Some(newer));
 }
 
-async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {
+async fn a_flush_is_durable_with_its_position(store: impl TripStore + Sink) {
     assert_eq!(store.position().await.unwrap(), Position::default());
     let row = trip("truck-17", &[10, 12], 4);
     let change = Change { kind: ChangeKind::Started, retired: vec![], row: 0 };
@@ -320,7 +321,7 @@ async fn a_flush_is_durable_with_its_position(store: impl TripStore + Journal) {
     assert_eq!(store.position().await.unwrap(), Position { delivered: Offset(9) });
 }
 
-async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore + Journal) {
+async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore + Sink) {
     let (early, late) = (trip("truck-17", &[10, 12], 4), trip("truck-18", &[10], 6));
     let rows = |row: &TripRow| Flush { trips: vec![row.clone()], ..Flush::default() };
     store.stage(&rows(&early)).await.unwrap();
@@ -336,7 +337,7 @@ async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore 
     assert_eq!(store.position().await.unwrap(), last.position);
 }
 
-async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + Journal) {
+async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + Sink) {
     let day = DAY_MS / MINUTE;
     let (old, over) = (trip("truck-17", &[-60, -30], 2), trip("truck-17", &[-10, 5], 4));
     let (later, other) = (trip("truck-17", &[day + 5], 6), trip("truck-18", &[-60, -30], 8));

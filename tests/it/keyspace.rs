@@ -9,12 +9,13 @@ use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::tag::{Revision, Tag};
+use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TagStore, TripEnd, TripEnds,
-    TripRow, TripStore,
+    DeviceScope, Flush, Forget, Order, Position, StoreError, TagStore, TripEnd, TripEnds, TripRow,
+    TripStore,
 };
 
 use crate::servers;
@@ -299,7 +300,7 @@ impl<C: Cql> TripEnds for WithJournal<C> {
     }
 }
 
-impl<C: Cql> Journal for WithJournal<C> {
+impl<C: Cql> Sink for WithJournal<C> {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         self.apply(&ahead.trips).await?;
         self.journal.stage(ahead).await

@@ -13,9 +13,10 @@ use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
+use tstar::internals::sink::Sink;
 use tstar::internals::source::{Batch, DecodedSample, Entry, Source, SourceError};
 use tstar::internals::store::memory::MemoryStore;
-use tstar::internals::store::{ChangeKind, Flush, Journal, Position, StoreError};
+use tstar::internals::store::{ChangeKind, Flush, Position, StoreError};
 use tstar::internals::timeline::{Limits, READINGS, Reading, Sample, Timeline, Waiting};
 
 const DEVICES: u32 = 40;
@@ -140,7 +141,7 @@ impl MeasuringJournal<'_> {
     }
 }
 
-impl Journal for MeasuringJournal<'_> {
+impl Sink for MeasuringJournal<'_> {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         sleep(WRITE).await;
         self.measure(ahead);

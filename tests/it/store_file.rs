@@ -7,9 +7,10 @@ use rusqlite::Connection;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
-use tstar::internals::store::sqlite::{SqlitePartition, SqliteStore};
+use tstar::internals::sink::Sink;
+use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Access, AnyStore, Change, ChangeKind, DeadLetter, DeviceScope, Flush, Journal, LetterFilter,
+    Access, AnyStore, Change, ChangeKind, DeadLetter, DeviceScope, Flush, LetterFilter,
     OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore,
 };
 use tstar::internals::timeline::{
@@ -216,14 +217,12 @@ fn a_letter_that_another_partition_committed_is_kept_once() {
     let store = open();
     (0..2).for_each(|partition| store.set_position(partition, 0).unwrap());
     // The flush of partition 0 commits them, and the process ends before that of partition 1.
-    let [first, second] = [0, 1].map(|of| SqlitePartition::new(Arc::clone(&store), of, 0));
-    block_on(second.stage(&of(letters.to_vec(), 0))).unwrap();
-    block_on(first.commit(&of(vec![], 1))).unwrap();
-    drop((first, second, store));
+    store.stage_flush(&of(letters.to_vec(), 0)).unwrap();
+    store.commit_flush(&of(vec![], 1), Some(0)).unwrap();
+    drop(store);
     let store = open();
     assert_eq!(store.position_of(1).unwrap(), Some(0));
-    let again = SqlitePartition::new(Arc::clone(&store), 1, 0);
-    block_on(again.commit(&of([&letters[..], &[letter(7, None)]].concat(), 8))).unwrap();
+    store.commit_flush(&of([&letters[..], &[letter(7, None)]].concat(), 8), Some(1)).unwrap();
     let kept = store
         .dead_letters(&LetterFilter::default(), 0, 100)
         .unwrap()

@@ -10,9 +10,10 @@ use tstar::internals::model::tag::{TagKey, TagValue, TripTags};
 use tstar::internals::ops::tags::{
     TagCondition, TagError, TagTarget, of_trip, of_trips, remove, set,
 };
+use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{Flush, Forget, Journal, TagStore, TripRow, TripStore};
+use tstar::internals::store::{Flush, Forget, TagStore, TripRow, TripStore};
 
 use crate::conformance::{at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
@@ -122,7 +123,7 @@ async fn target(store: &impl TripStore, minute: i64) -> Option<TagTarget> {
 
 /// Samples, tags and removals in any order; after each, the tags of every trip. Returns the number
 /// of merges of trips of which both had tags.
-async fn tags_follow(store: &(impl TripStore + Journal + TagStore), dice: &mut Dice) -> usize {
+async fn tags_follow(store: &(impl TripStore + Sink + TagStore), dice: &mut Dice) -> usize {
     let (mut model, mut version) = (Model::default(), 2);
     let mut merges = 0;
     for step in 0..40 {
@@ -193,7 +194,7 @@ async fn check(store: &(impl TripStore + TagStore), model: &Model) {
 
 /// After a forget, a tag is left if it is not older, or if a trip covers it.
 async fn forget(
-    store: &(impl TripStore + Journal + TagStore),
+    store: &(impl TripStore + Sink + TagStore),
     model: &mut Model,
     dice: &mut Dice,
     version: i64,
@@ -260,7 +261,7 @@ fn tags_follow_their_trips_in_a_keyspace() {
     }
 }
 
-async fn writers_at_once<S: TripStore + Journal + TagStore>(store: &S) {
+async fn writers_at_once<S: TripStore + Sink + TagStore>(store: &S) {
     let rows = vec![trip(DEVICE, &[0, 4], 2)];
     store.commit(&Flush { trips: rows, ..Flush::default() }).await.unwrap();
     let target = target(store, 0).await.unwrap();

@@ -16,15 +16,14 @@ use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{
     Budget, Processor, ProcessorConfig, RunError, SampleCounts,
 };
+use tstar::internals::sink::Sink;
 use tstar::internals::source::spill::Spill;
 use tstar::internals::source::{
     Batch, Control, DecodedSample, Entry, NoSample, SampleError, Source, SourceError,
 };
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::{LetterFilter, SqliteStore};
-use tstar::internals::store::{
-    ChangeKind, DeadLetter, DeviceScope, Journal, Order, TripRow, TripStore,
-};
+use tstar::internals::store::{ChangeKind, DeadLetter, DeviceScope, Order, TripRow, TripStore};
 use tstar::internals::timeline::{READINGS, Reading, Sample, Timeline};
 
 use crate::model::legs;
@@ -143,7 +142,7 @@ fn rules() -> Rules {
 }
 
 fn process(
-    store: &(impl TripStore + Journal),
+    store: &(impl TripStore + Sink),
     log: &[Record],
     each: usize,
     pace: ProcessorConfig,
@@ -153,7 +152,7 @@ fn process(
 
 /// With a folder, samples may be spilled there.
 fn process_with(
-    store: &(impl TripStore + Journal),
+    store: &(impl TripStore + Sink),
     log: &[Record],
     each: usize,
     pace: ProcessorConfig,

@@ -15,10 +15,9 @@ use crate::model::scalar::Version;
 use crate::ops::verify::Difference;
 use crate::ops::verify::compare::{CompareOptions, compare};
 use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
-use crate::pipeline::daemon::{
-    CountingStores, OnEvent, PartitionStores, Report, RowCounts, ScyllaStores, SqliteStores,
-};
+use crate::pipeline::daemon::{OnEvent, Report, WorkerOptions, open_workers};
 use crate::pipeline::processor::ProcessorConfig;
+use crate::sink::{Outputs, RowCounts, RowTally};
 use crate::store::{Access, AnyStore, DeviceScope, OpenOptions, StoreUrl, TripStore};
 
 /// The first record to replay.
@@ -158,30 +157,22 @@ impl TopicReplayJob {
             options.keep_changes = 0;
         }
         let store = AnyStore::open(&target.url, Access::WriteTopic(rules), options).await?;
-        let write = Write {
-            replay: &replay,
-            store: Arc::new(store),
-            rows: Arc::default(),
-            config: target.config,
-            on_event,
+        let store = Arc::new(store);
+        let outputs = match store.embedded() {
+            Some(file) => Outputs::File(Arc::clone(file)),
+            None => Outputs::Topics(self.log.outputs(target.announce)?, None),
         };
-        let report = match write.store.embedded() {
-            Some(file) => write.run(|| SqliteStores(Arc::clone(file)), cancel).await?,
-            None => {
-                let outputs = self.log.outputs(target.announce)?;
-                let stores = || {
-                    let (store, outputs) = (Arc::clone(&write.store), Arc::clone(&outputs));
-                    ScyllaStores { owner: move || store.for_worker(), outputs, epoch: None }
-                };
-                write.run(stores, cancel).await?
-            }
-        };
+        let counts = Arc::<RowCounts>::default();
+        let tally = RowTally { rows: Arc::clone(&store), counts: Arc::clone(&counts) };
+        let options = WorkerOptions { guide: None, tally: Some(tally) };
+        let open = open_workers(move || store.for_worker(), outputs, options);
+        let report = replay.run(open, (target.config, on_event), cancel.wait()).await?;
         check_stopped(&report, cancel, PartialResult::Read)?;
         self.checked(TopicReplayOutcome {
             applied: true,
             records: report.counts.delivered,
-            rows: write.rows.same() + write.rows.other(),
-            rows_that_differ: write.rows.other(),
+            rows: counts.same() + counts.other(),
+            rows_that_differ: counts.other(),
         })
     }
 
@@ -238,30 +229,6 @@ fn start_offsets(log: &TopicLog, from: ReplayStart) -> anyhow::Result<Vec<i64>> 
         .into());
     }
     Ok(requested.into_iter().zip(first).map(|(requested, first)| requested.max(first)).collect())
-}
-
-/// Writes replayed records to a store and counts the rows.
-struct Write<'a> {
-    replay: &'a TopicReplay,
-    store: Arc<AnyStore>,
-    rows: Arc<RowCounts>,
-    config: ProcessorConfig,
-    on_event: OnEvent,
-}
-
-impl Write<'_> {
-    async fn run<S: PartitionStores>(
-        &self,
-        stores: impl Fn() -> S,
-        cancel: &mut Cancel,
-    ) -> anyhow::Result<Report> {
-        let counting = || {
-            let (rows, tally) = (Arc::clone(&self.store), Arc::clone(&self.rows));
-            CountingStores { owners: stores(), rows, tally }
-        };
-        let options = (self.config, Arc::clone(&self.on_event));
-        Ok(self.replay.run(counting, options, cancel.wait()).await?)
-    }
 }
 
 /// Fails if a signal stopped the run of this report.

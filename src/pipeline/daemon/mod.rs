@@ -6,21 +6,17 @@
 //! | [`reader_group`] | the consumer group that reads the log of a store |
 //! | `worker` | one partition: batches in, [`crate::pipeline::processor`], flushes out |
 //! | `live_workers` | the workers of this process, for questions about their memory |
-//! | `stores` | the stores of the partition workers |
-//! | `timed_journal` | times the journal of a worker and reports its progress |
-//! | `counting_store` | counts written rows by whether the store already contained them |
+//! | `stores` | the store and the sink of each partition worker |
 //!
 //! The polling thread ([`crate::kafka::consumer`]) passes on partitions as the group assigns them;
 //! each gets a task of its own. A revoked partition's channel is closed: its worker flushes and
 //! ends. The worker of a lost partition is cancelled, since another member already owns it.
 
-mod counting_store;
 mod live_workers;
 mod owners;
 pub mod preflight;
 pub mod reader_group;
 mod stores;
-mod timed_journal;
 pub mod worker;
 
 use std::future::Future;
@@ -30,23 +26,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-pub use counting_store::{CountingStores, RowCounts};
 pub use live_workers::LiveWorkers;
 pub use owners::Owners;
-pub use stores::{GuidedOwners, ScyllaStores, SqliteStores};
+pub use stores::{OpenWorker, WorkerOptions, open_file_workers, open_workers};
 pub use worker::WorkerReport;
 
 use crate::kafka::KafkaError;
 use crate::kafka::consumer::{self, AssignedPartition, ConsumerConfig, ConsumerEvent, DrainResult};
 use crate::kafka::control::Authority;
-use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::pipeline::processor::{Budget, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::FindSchemas;
+use crate::sink::Sink;
 use crate::source::{Decoder, DecoderError};
-use crate::store::{AskKeys, Journal, StoreError, TripStore};
+use crate::store::{AskKeys, StoreError, TripStore};
 use crate::telemetry;
 
 /// Why the daemon ended.
@@ -142,17 +137,6 @@ impl std::fmt::Display for DaemonEvent {
 /// Callback for events.
 pub type OnEvent = Arc<dyn Fn(DaemonEvent) + Send + Sync>;
 
-/// Creates the stores of partition workers.
-pub trait PartitionStores: Send + Sync + 'static {
-    /// Trips of one partition worker.
-    type Trips: TripStore + 'static;
-    /// Journal of one partition worker. Its commits write the trips, too.
-    type Journal: Journal + 'static;
-
-    /// Trips and journal of the worker of a partition.
-    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal);
-}
-
 /// A reader of an epoch's records.
 ///
 /// # Errors
@@ -211,8 +195,8 @@ pub struct Report {
 ///
 /// # Errors
 /// [`DaemonError`]; everything acknowledged before is committed.
-pub async fn run<O: PartitionStores>(
-    stores: O,
+pub async fn run<T: TripStore + 'static, S: Sink + 'static>(
+    open: OpenWorker<T, S>,
     options: Options,
     reader: RecordReader,
     stop: impl Future<Output = ()>,
@@ -234,7 +218,8 @@ pub async fn run<O: PartitionStores>(
             }
             Some(assigned) = assignments.recv() => {
                 let work = (reader.fork(), options.clone());
-                tasks.spawn(worker_task(&stores, work, assigned, Arc::clone(&budget)));
+                let opened = open(&assigned.holding);
+                tasks.spawn(worker::run_worker(opened, assigned, work, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => {
                 let WorkerReport { counts: partition_counts, error } = joined(ended);
@@ -265,15 +250,6 @@ pub async fn run<O: PartitionStores>(
             Ok(Report { counts, drained: drained?, stopped: stopping, partition_error })
         }
     }
-}
-
-fn worker_task<O: PartitionStores>(
-    stores: &O,
-    work: (RecordReader, Options),
-    assigned: AssignedPartition,
-    budget: Arc<Budget>,
-) -> impl Future<Output = WorkerReport> + Send + use<O> {
-    worker::run_worker(stores.open(&assigned.holding), assigned, work, budget)
 }
 
 /// Outside of tests, the panic hook ends the process before a panicked task is joined.

@@ -1,75 +1,51 @@
-//! Stores of the partition workers, one implementation for each kind of store.
+//! The store and the sink of each partition worker.
 
 use std::sync::Arc;
 
-use super::PartitionStores;
-use crate::kafka::journal::{KafkaJournal, OutputTopics};
 use crate::kafka::partition_handle::PartitionHandle;
-use crate::kafka::producer::{ConfiguredProducer, ProducerClient};
-use crate::model::epoch::Epoch;
-use crate::store::sqlite::{SqlitePartition, SqliteStore};
-use crate::store::{Guide, Guided, PositionStore, TripStore};
+use crate::kafka::producer::ProducerClient;
+use crate::sink::{Outputs, PartitionSink, RowTally};
+use crate::store::{AnyStore, EmbeddedStore, Guide, Guided, PositionStore, TripStore};
 
-/// All partitions in one SQLite file, which also contains the change feed and the dead letters.
-pub struct SqliteStores(pub Arc<SqliteStore>);
+/// Opens the trips and the sink of the worker of a partition.
+pub type OpenWorker<T, S> = Arc<dyn Fn(&Arc<PartitionHandle>) -> (T, S) + Send + Sync>;
 
-impl PartitionStores for SqliteStores {
-    type Trips = Arc<SqliteStore>;
-    type Journal = SqlitePartition;
+/// The trips of a worker whose store is a `T`.
+pub type WorkerTrips<T> = Guided<Arc<T>, AnyStore>;
 
-    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
-        let trips = Arc::clone(&self.0);
-        let journal = SqlitePartition::new(
-            Arc::clone(&trips),
-            handle.partition(),
-            handle.acknowledged().get(),
-        );
-        (trips, journal)
-    }
+/// What else the workers of a process have in common.
+#[derive(Clone, Default)]
+pub struct WorkerOptions {
+    /// The store that knows the partitions of devices, if theirs does not yet.
+    pub guide: Option<Guide<AnyStore>>,
+    /// Counts the rows that they write.
+    pub tally: Option<RowTally>,
 }
 
-/// All partitions in one keyspace; the change feed and the dead letters are topics.
-pub struct ScyllaStores<F, C = ConfiguredProducer> {
-    /// Creates the store of one partition worker.
-    pub owner: F,
-    /// Topics of the change feed and the dead letters.
-    pub outputs: Arc<OutputTopics<C>>,
-    /// The epoch whose positions are kept with the rows; `None` if some records are read again
-    /// into rows that have others.
-    pub epoch: Option<Arc<Epoch>>,
-}
-
-impl<F, T, C> PartitionStores for ScyllaStores<F, C>
+/// Workers that each have a store of their own, created by `store`.
+pub fn open_workers<T, C>(
+    store: impl Fn() -> T + Send + Sync + 'static,
+    outputs: Outputs<C>,
+    options: WorkerOptions,
+) -> OpenWorker<WorkerTrips<T>, PartitionSink<T, C>>
 where
-    F: Fn() -> T + Send + Sync + 'static,
     T: TripStore + PositionStore + 'static,
-    C: ProducerClient + 'static,
+    C: ProducerClient + Clone + 'static,
 {
-    type Trips = Arc<T>;
-    type Journal = KafkaJournal<Arc<T>, C>;
-
-    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
-        let (trips, outputs) = (Arc::new((self.owner)()), Arc::clone(&self.outputs));
-        let (handle, epoch) = (Arc::clone(handle), self.epoch.clone());
-        let journal = KafkaJournal::new(Arc::clone(&trips), outputs, handle, epoch);
-        (trips, journal)
-    }
+    Arc::new(move |handle| {
+        let trips = Arc::new(store());
+        let WorkerOptions { guide, tally } = options.clone();
+        let (own, handle) = (Arc::clone(&trips), Arc::clone(handle));
+        let sink = PartitionSink::new(own, outputs.clone(), handle, tally);
+        (Guided { store: trips, guide }, sink)
+    })
 }
 
-/// Partition stores that take the claims of devices from another store.
-pub struct GuidedOwners<O, G> {
-    /// The wrapped partition stores.
-    pub owners: O,
-    /// The store whose claims apply.
-    pub guide: Guide<G>,
-}
-
-impl<O: PartitionStores, G: TripStore + 'static> PartitionStores for GuidedOwners<O, G> {
-    type Trips = Guided<O::Trips, G>;
-    type Journal = O::Journal;
-
-    fn open(&self, handle: &Arc<PartitionHandle>) -> (Self::Trips, Self::Journal) {
-        let (store, journal) = self.owners.open(handle);
-        (Guided { store, guide: self.guide.clone() }, journal)
-    }
+/// Workers that share an embedded store.
+pub fn open_file_workers(
+    store: &Arc<EmbeddedStore>,
+    options: WorkerOptions,
+) -> OpenWorker<WorkerTrips<AnyStore>, PartitionSink<AnyStore>> {
+    let trips = AnyStore::from(Arc::clone(store));
+    open_workers(move || trips.for_worker(), Outputs::File(Arc::clone(store)), options)
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Options;
-use super::timed_journal::TimedJournal;
 use crate::kafka::consumer::{AssignedPartition, Assignment};
 use crate::kafka::partition_handle::WorkerExit;
 use crate::kafka::raw_batch::RawBatch;
@@ -16,8 +15,9 @@ use crate::model::epoch::{Log, Versions};
 use crate::model::visible::with_causes;
 use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
 use crate::pipeline::schemas::{FindSchemas, WantedSchemas};
+use crate::sink::Sink;
 use crate::source::{Batch, Entry, Source, SourceError};
-use crate::store::{AskKeys, Journal, StoreError, Timed, TripStore};
+use crate::store::{AskKeys, StoreError, Timed, TripStore};
 use crate::telemetry;
 
 /// Interval at which a worker that waits for a schema looks whether its partition is revoked.
@@ -148,8 +148,8 @@ impl Batches {
 }
 
 /// Builds the trips of a partition until it is revoked or lost.
-pub async fn run_worker<T: TripStore, J: Journal>(
-    (trips, journal): (T, J),
+pub async fn run_worker<T: TripStore, S: Sink>(
+    (trips, sink): (T, S),
     assigned: AssignedPartition,
     (reader, options): (RecordReader, Options),
     budget: Arc<Budget>,
@@ -160,7 +160,6 @@ pub async fn run_worker<T: TripStore, J: Journal>(
     let newest = epochs.last().expect("there is an epoch");
     let find_schemas = (find_schemas, newest.epoch);
     let trips = Timed(trips);
-    let journal = TimedJournal { journal, handle: Arc::clone(&handle) };
     let partition = handle.partition();
     let mut batches = Batches {
         receiver: batches,
@@ -191,7 +190,7 @@ pub async fn run_worker<T: TripStore, J: Journal>(
     let work = async {
         let rules = &newest.rules;
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
-        let processor = Processor::of_log((&trips, &journal), log, rules, pace).await?;
+        let processor = Processor::of_log((&trips, &sink), log, rules, pace).await?;
         let mut processor = processor.sharing(budget).answering(questions);
         let result = processor.run(&mut batches, on_batch).await;
         publish(processor.counts());

@@ -10,8 +10,9 @@ use crate::identity::DeviceId;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
+use crate::sink::Sink;
 use crate::source::{Batch, Control, SampleError};
-use crate::store::{Flush, Forget, Forgotten, Journal, StoreError, TripStore};
+use crate::store::{Flush, Forget, Forgotten, StoreError, TripStore};
 use crate::telemetry::AUDIT;
 
 /// Minimum interval of lines about control records that change nothing.
@@ -54,7 +55,7 @@ impl UnchangedLines {
     }
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Why a control record with a valid signature is rejected: its device belongs to another
     /// partition. A device without a partition is claimed for this one, so that a record in another
     /// partition finds the claim or, once that is erased, the forget.
@@ -145,9 +146,9 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         if let Some(slot) = slot {
             self.take_rows(slot, Extent::All, &mut before);
         }
-        let (trips, journal) = (self.trips, self.journal);
-        self.while_answering(journal.stage(&before)).await?;
-        self.while_answering(journal.announce_erasure(device_id, &forget)).await?;
+        let (trips, sink) = (self.trips, self.sink);
+        self.while_answering(sink.stage(&before)).await?;
+        self.while_answering(sink.announce_erasure(device_id, &forget)).await?;
         self.while_answering(trips.forget(device_id, &forget)).await?;
         // The store now contains the forget, even of a device that is not in memory.
         self.devices.set_complete(false);
@@ -157,7 +158,7 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         }
         let forgotten = vec![Forgotten { device_id: device_id.clone(), forget }];
         let event = Flush { forgotten, ..Flush::default() };
-        self.while_answering(journal.stage(&event)).await?;
+        self.while_answering(sink.stage(&event)).await?;
         self.position.delivered = self.position.delivered.max(*offset + 1);
         Ok(Outcome::Done)
     }

@@ -6,9 +6,10 @@ use super::resident::{Device, ResidentDevices};
 use crate::model::epoch::Division;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
+use crate::sink::Sink;
 use crate::source::SampleError;
 use crate::store::claims::home;
-use crate::store::{Journal, StoreError, TripStore};
+use crate::store::{StoreError, TripStore};
 
 /// Partition of a device in an epoch.
 #[derive(Clone, Copy)]
@@ -39,7 +40,7 @@ impl ResidentDevices {
     }
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Whether a device belongs to this partition, in the epoch of the record at `offset`. Claims a
     /// device without a partition for this one.
     pub(super) async fn is_own(&self, device_id: &str, offset: Offset) -> Result<bool, StoreError> {

@@ -10,11 +10,10 @@ use crate::model::reading::ReadingSet;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Day, DeviceTime, LogTime, Offset, Version};
+use crate::sink::Sink;
 use crate::source::{Array, Batch, DecodedSample, Entry, NoSample, SampleError, span};
 use crate::store::memory::MemoryStore;
-use crate::store::{
-    DeviceScope, Flush, Forget, Journal, Order, Position, StoreError, TripRow, TripStore,
-};
+use crate::store::{DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore};
 use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
 
 /// 2026-11-20T23:00:00Z.
@@ -32,7 +31,7 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
 #[derive(Default)]
 pub(super) struct TestStore {
     pub(super) memory: MemoryStore,
-    /// The number of rows and of dead letters of each call of [`Journal::stage`].
+    /// The number of rows and of dead letters of each call of [`Sink::stage`].
     pub(super) staged: Mutex<Vec<(usize, usize)>>,
     /// Position of each commit, and the first offsets of its parts.
     pub(super) commits: Mutex<Vec<(i64, Vec<i64>)>>,
@@ -109,7 +108,7 @@ impl TripStore for TestStore {
     }
 }
 
-impl Journal for TestStore {
+impl Sink for TestStore {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         self.staged.lock().unwrap().push((ahead.trips.len(), ahead.dead_letters.len()));
         self.memory.stage(ahead).await

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::Processor;
 use super::schedule::FlushCost;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::store::{Change, ChangeKind, Flush, Journal, Position, StoreError, TripRow, TripStore};
+use crate::sink::Sink;
+use crate::store::{Change, ChangeKind, Flush, Position, StoreError, TripRow, TripStore};
 use crate::timeline::{LegFilter, Trip};
 
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
@@ -33,7 +34,7 @@ pub(super) struct TakenRows {
     is_dirty: bool,
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// When the next flush is due if the source delivers nothing until then; `None` if nothing is
     /// pending.
     pub(super) fn next_flush(&self) -> Option<Instant> {
@@ -117,8 +118,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
         last.parts = std::mem::take(&mut self.parts);
         last.position = self.committable_position();
         if self.acknowledged != last.position || last.has_news() {
-            let journal = self.journal;
-            self.while_answering(journal.commit(&last)).await?;
+            let sink = self.sink;
+            self.while_answering(sink.commit(&last)).await?;
             self.counts.flushes += 1;
         }
         self.acknowledged = last.position;
@@ -160,8 +161,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
                 self.devices.mark_dirty(slot);
             }
             if rows.trips.len() >= STAGED.0 || bytes >= STAGED.1 {
-                let journal = self.journal;
-                self.while_answering(journal.stage(&rows)).await?;
+                let sink = self.sink;
+                self.while_answering(sink.stage(&rows)).await?;
                 (rows, bytes) = (Flush::default(), 0);
             }
         }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::Processor;
 use crate::model::reason::DeadReason;
+use crate::sink::Sink;
 use crate::source::{
     Array, Batch, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, memory_of_headers,
 };
-use crate::store::{DeadLetter, Flush, Journal, StoreError, TripStore};
+use crate::store::{DeadLetter, Flush, StoreError, TripStore};
 
 /// Maximum memory of pending dead letters, bytes; above it they are staged without a flush. Actual
 /// usage is higher: a growing vector reserves twice its length, and strings have overhead.
@@ -85,7 +86,7 @@ impl PendingLetters {
     }
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Rejects an entry: dead-letters it now, or collects it with the other bad elements of its
     /// array.
     pub(super) fn refuse(
@@ -198,8 +199,8 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
             return Ok(());
         }
         let staged = Flush { dead_letters: self.letters.take_all(), ..Flush::default() };
-        let journal = self.journal;
-        self.while_answering(journal.stage(&staged)).await
+        let sink = self.sink;
+        self.while_answering(sink.stage(&staged)).await
     }
 }
 

@@ -8,10 +8,11 @@ use super::classify::EntryClass;
 use super::resident::Device;
 use crate::model::epoch::Division;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::sink::Sink;
 use crate::source::{Batch, Entry};
 use crate::store::claims::home;
 use crate::store::skip::decoded;
-use crate::store::{Forget, Journal, StoreError, TripRow, TripStore};
+use crate::store::{Forget, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;
 
 /// Known forgets of a device.
@@ -81,7 +82,7 @@ impl Device {
     }
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Loads the trips that a sample may join. Returns the slot of its device. `ahead` contains the
     /// entries of the batch from the sample's record on.
     pub(super) async fn load(

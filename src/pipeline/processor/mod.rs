@@ -67,9 +67,10 @@ use crate::model::epoch::Log;
 use crate::model::input_part::Part;
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
+use crate::sink::Sink;
 use crate::source::spill::Spill;
 use crate::source::{Batch, Source, SourceError};
-use crate::store::{DeviceScope, Journal, Position, StoreError, TripStore};
+use crate::store::{DeviceScope, Position, StoreError, TripStore};
 use crate::telemetry::SAMPLE_DELAY;
 pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::timeline::{LegFilter, Limits};
@@ -86,11 +87,11 @@ pub enum RunError {
     Store(#[from] StoreError),
 }
 
-/// Builds trips from the entries of one log and writes them to a store. `J` is the journal, which
-/// is the store itself unless the log has one.
-pub struct Processor<'a, T, J = T> {
+/// Builds trips from the entries of one log and writes them to a store. `S` is the sink, which
+/// is the store itself where it reads files.
+pub struct Processor<'a, T, S = T> {
     trips: &'a T,
-    journal: &'a J,
+    sink: &'a S,
     log: Log,
     config: ProcessorConfig,
     classifier: Classifier,
@@ -118,8 +119,8 @@ pub struct Processor<'a, T, J = T> {
     questions: Option<mpsc::Receiver<Question>>,
 }
 
-impl<'a, S: TripStore + Journal> Processor<'a, S> {
-    /// Creates a processor of files, whose store is its own journal. It resumes at the store's
+impl<'a, S: TripStore + Sink> Processor<'a, S> {
+    /// Creates a processor of files, whose store is its own sink. It resumes at the store's
     /// position.
     ///
     /// # Errors
@@ -133,22 +134,22 @@ impl<'a, S: TripStore + Journal> Processor<'a, S> {
     }
 }
 
-impl<'a, T: TripStore, J: Journal> Processor<'a, T, J> {
-    /// Creates a processor of a log that resumes at the journal's position. The journal writes to
+impl<'a, T: TripStore, S: Sink> Processor<'a, T, S> {
+    /// Creates a processor of a log that resumes at the sink's position. The sink writes to
     /// the store that the trips are read from.
     ///
     /// # Errors
-    /// The position cannot be read from the journal.
+    /// The position cannot be read from the sink.
     pub async fn of_log(
-        (trips, journal): (&'a T, &'a J),
+        (trips, sink): (&'a T, &'a S),
         log: Log,
         rules: &Rules,
         config: ProcessorConfig,
     ) -> Result<Self, StoreError> {
-        let position = journal.position().await?;
+        let position = sink.position().await?;
         Ok(Self {
             trips,
-            journal,
+            sink,
             log,
             config,
             classifier: Classifier::new(rules),

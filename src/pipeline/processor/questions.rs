@@ -9,8 +9,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Processor;
 use super::flush::row_of;
+use crate::sink::Sink;
 use crate::store::fresh::{MemoryAnswer, MemoryQuestion};
-use crate::store::{Journal, Order, TripRow, TripStore};
+use crate::store::{Order, TripRow, TripStore};
 
 /// Maximum number of questions answered before the next batch is absorbed.
 const IN_A_ROW: usize = 32;
@@ -24,7 +25,7 @@ pub struct Question {
     pub reply: oneshot::Sender<MemoryAnswer>,
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Answers these questions while it runs.
     #[must_use]
     pub fn answering(mut self, questions: mpsc::Receiver<Question>) -> Self {

@@ -7,8 +7,9 @@
 
 use super::Processor;
 use super::classify::EntryClass;
+use crate::sink::Sink;
 use crate::source::{Batch, Entry};
-use crate::store::{Journal, TripStore};
+use crate::store::TripStore;
 
 /// A record that needs no load.
 struct ReadyRecord<'b> {
@@ -19,7 +20,7 @@ struct ReadyRecord<'b> {
     class: EntryClass<'b>,
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Absorbs the first records of `ahead`, up to the first that has several entries or whose
     /// device has to be loaded. Returns their number.
     pub(super) fn absorb_ready(&mut self, batch: &Batch, ahead: &[Entry]) -> usize {

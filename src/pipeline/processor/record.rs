@@ -4,8 +4,9 @@ use super::classify::EntryClass;
 use super::letters::RefusedElements;
 use super::{Processor, SampleCounts};
 use crate::model::reason::{DeadReason, DropReason};
+use crate::sink::Sink;
 use crate::source::{Batch, DecodedSample, Entry, SampleError};
-use crate::store::{Journal, StoreError, TripStore};
+use crate::store::{StoreError, TripStore};
 use crate::telemetry;
 use crate::timeline::Outcome;
 
@@ -39,7 +40,7 @@ impl EntryOutcome {
     }
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     pub(super) async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let mut rest = &batch.entries[..];
         while let Some(first) = rest.first() {

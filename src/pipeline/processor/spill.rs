@@ -8,9 +8,10 @@ use super::classify::EntryClass;
 use super::flush::Extent;
 use super::letters::RefusedElements;
 use super::{Processor, ProcessorConfig};
+use crate::sink::Sink;
 use crate::source::spill::{GROUPS, GroupSamples, Spill};
 use crate::source::{Batch, DecodedSample, Entry};
-use crate::store::{Flush, Journal, StoreError, TripStore};
+use crate::store::{Flush, StoreError, TripStore};
 
 /// Maximum size of the spill, as a multiple of the memory limit: spilled samples are not durable
 /// yet.
@@ -93,7 +94,7 @@ impl Spiller {
     }
 }
 
-impl<T: TripStore, J: Journal> Processor<'_, T, J> {
+impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Whether samples are spilled.
     pub(super) fn is_spilling(&self) -> bool {
         self.spiller.as_ref().is_some_and(Spiller::is_active)
@@ -137,12 +138,12 @@ impl<T: TripStore, J: Journal> Processor<'_, T, J> {
                 self.absorb_records(&batch).await?;
                 if self.devices.memory() > limit {
                     let rows = self.stage_changes(Extent::All).await?;
-                    self.journal.stage(&rows).await?;
+                    self.sink.stage(&rows).await?;
                     self.devices.evict_all();
                 }
             }
             let rows = self.stage_changes(Extent::All).await?;
-            self.journal.stage(&std::mem::replace(&mut last, rows)).await?;
+            self.sink.stage(&std::mem::replace(&mut last, rows)).await?;
             self.devices.evict_all();
         }
         spiller.samples.clear();

@@ -1,14 +1,15 @@
-//! The journal in SQLite: position, changes and imports.
+//! Flushes in SQLite: position, changes and imports.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::topic::raise_position;
 use super::{SqliteStore, failed, trips};
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::scalar::{LogTime, Offset};
 use crate::model::tag::Tag;
 use crate::store::hooks::{self, Step};
-use crate::store::{Flush, Journal, Position, StoreError};
+use crate::store::{Flush, Position, StoreError};
 use crate::views::{ViewError, event};
 
 fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
@@ -55,6 +56,13 @@ fn read_format(name: &str) -> rusqlite::Result<InputFormat> {
         let unknown = format!("unknown format `{name}`");
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
     })
+}
+
+/// Records the parts of files that were read, and how far.
+fn record_progress(connection: &Connection, flush: &Flush) -> rusqlite::Result<()> {
+    flush.parts.iter().try_for_each(|part| record_part(connection, part))?;
+    let position = "UPDATE log SET delivered = ?1";
+    connection.prepare_cached(position)?.execute([flush.position.delivered.0]).map(drop)
 }
 
 fn record_changes(
@@ -109,8 +117,12 @@ pub(super) fn record_tag(
     trim_changes(connection, keep_changes)
 }
 
-impl Journal for SqliteStore {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+impl SqliteStore {
+    /// Writes a part of the next flush in the transaction of that flush, unless it is empty.
+    ///
+    /// # Errors
+    /// The database fails, or has no place for the dead letters; then the flush is rolled back.
+    pub fn stage_flush(&self, ahead: &Flush) -> Result<(), StoreError> {
         if !ahead.has_news() {
             return Ok(());
         }
@@ -119,40 +131,36 @@ impl Journal for SqliteStore {
         self.or_rollback(&connection, self.put(&connection, ahead))
     }
 
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.commit_with(flush, |connection| {
-            flush.parts.iter().try_for_each(|part| record_part(connection, part))?;
-            let position = "UPDATE log SET delivered = ?1";
-            connection.prepare_cached(position)?.execute([flush.position.delivered.0]).map(drop)
-        })
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        let delivered =
-            self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
-        let delivered =
-            delivered.optional().map_err(failed(&self.location, "reading the position"))?;
-        Ok(Position { delivered: Offset(delivered.unwrap_or(0)) })
-    }
-}
-
-impl SqliteStore {
-    /// Commits a flush; `record_position` adds the position to the same transaction.
-    pub(super) fn commit_with(
-        &self,
-        flush: &Flush,
-        record_position: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<(), StoreError> {
+    /// Commits a flush with its position: that of a partition, or that of files with their parts.
+    ///
+    /// # Errors
+    /// As [`Self::stage_flush`].
+    pub fn commit_flush(&self, flush: &Flush, partition: Option<i32>) -> Result<(), StoreError> {
         let connection = self.connection();
         self.admit_letters(&connection, &flush.dead_letters)?;
         let committed = self.put(&connection, flush).and_then(|()| {
-            record_position(&connection)?;
+            match partition {
+                Some(partition) => raise_position(&connection, partition, flush.position)?,
+                None => record_progress(&connection, flush)?,
+            }
             connection.execute_batch("COMMIT")
         });
         self.or_rollback(&connection, committed)?;
         self.check_path()?;
         hooks::reached(Step::After);
         Ok(())
+    }
+
+    /// The position up to which files were read.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn delivered(&self) -> Result<Position, StoreError> {
+        let delivered =
+            self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
+        let delivered =
+            delivered.optional().map_err(failed(&self.location, "reading the position"))?;
+        Ok(Position { delivered: Offset(delivered.unwrap_or(0)) })
     }
 
     /// Begins the transaction of the next flush unless it is open already.

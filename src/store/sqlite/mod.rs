@@ -34,7 +34,6 @@ pub use file::FileId;
 pub use letters::LetterFilter;
 #[cfg(feature = "internals")]
 pub use open::FORMATS;
-pub use topic::SqlitePartition;
 
 use self::file::StoreFile;
 use self::letters::LetterBound;

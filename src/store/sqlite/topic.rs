@@ -1,7 +1,5 @@
 //! Stores of a topic: its epochs, control keys, the position of each partition, and its reader.
 
-use std::sync::Arc;
-
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, failed};
@@ -11,46 +9,19 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Offset, Version};
 use crate::store::{
-    EpochStore, Flush, GroupStore, Journal, KeptPositions, KeyStore, Position, PositionStore,
-    StoreError,
+    EpochStore, GroupStore, KeptPositions, KeyStore, Position, PositionStore, StoreError,
 };
 
-/// The journal of one partition worker, with the position of its partition. Workers of other
-/// partitions write to the same store, so a flush may also commit what another worker has staged.
-/// That is harmless, because the topic delivers those records again, and dead letters that are in
-/// the store already are skipped then.
-pub struct SqlitePartition {
-    store: Arc<SqliteStore>,
+/// Sets the next offset of a partition in the caller's transaction. A replay from an older offset
+/// does not lower it.
+pub(super) fn raise_position(
+    connection: &Connection,
     partition: i32,
-    from: i64,
-}
-
-impl SqlitePartition {
-    /// The journal of a partition that is read from offset `from`.
-    #[must_use]
-    pub fn new(store: Arc<SqliteStore>, partition: i32, from: i64) -> Self {
-        Self { store, partition, from }
-    }
-}
-
-impl Journal for SqlitePartition {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.store.stage(ahead).await
-    }
-
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.store.commit_with(flush, |connection| {
-            // A replay from an older offset does not lower the position.
-            let put = "INSERT INTO positions (partition, next_offset) VALUES (?1, ?2)
-                 ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)";
-            let values = params![self.partition, flush.position.delivered.0];
-            connection.prepare_cached(put)?.execute(values).map(drop)
-        })
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position { delivered: Offset(self.from) })
-    }
+    position: Position,
+) -> rusqlite::Result<()> {
+    let put = "INSERT INTO positions (partition, next_offset) VALUES (?1, ?2)
+         ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)";
+    connection.prepare_cached(put)?.execute(params![partition, position.delivered.0]).map(drop)
 }
 
 impl SqliteStore {

@@ -2,7 +2,8 @@
 
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::model::tag::{Revision, Tag, TagValue};
-use tstar::internals::store::{Flush, Forget, Journal, TagStore, TripStore};
+use tstar::internals::sink::Sink;
+use tstar::internals::store::{Flush, Forget, TagStore, TripStore};
 
 use super::{at, trip};
 
@@ -59,9 +60,7 @@ pub async fn tags_of_a_span_are_in_the_order_of_their_ids(store: impl TagStore) 
     assert_eq!(devices, ["truck-17", "truck-18"]);
 }
 
-pub async fn a_forget_erases_the_tags_that_no_trip_covers(
-    store: impl TripStore + Journal + TagStore,
-) {
+pub async fn a_forget_erases_the_tags_that_no_trip_covers(store: impl TripStore + Sink + TagStore) {
     let rows = [trip("truck-17", &[-60, -30], 2), trip("truck-17", &[-10, 5], 4)];
     store.apply(&rows).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();

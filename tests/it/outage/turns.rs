@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::producer::{Producer, ProducerRecord};
-use tstar::internals::kafka::table::TransactionClient;
+use tstar::internals::kafka::transactions::TransactionClient;
 use tstar::internals::kafka::transactions::TransactionRecord;
 
 use crate::cli::Folder;

@@ -16,14 +16,17 @@ use tstar::internals::kafka::consumer::poller::Poller;
 use tstar::internals::kafka::consumer::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, new_client,
 };
-use tstar::internals::kafka::journal::OutputTopics;
 use tstar::internals::kafka::letter_limit::Limit;
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::kafka::producer::Producer;
 use tstar::internals::pipeline::daemon::worker::run_worker;
-use tstar::internals::pipeline::daemon::{Options, PartitionStores, ScyllaStores, WorkerReport};
+use tstar::internals::pipeline::daemon::{
+    OpenWorker, Options, WorkerOptions, WorkerReport, open_workers,
+};
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
+use tstar::internals::sink::{OutputTopics, Outputs, Sink};
+use tstar::internals::store::TripStore;
 use tstar::internals::store::memory::MemoryStore;
 
 use super::cluster::{FEED, GROUP, LETTERS, TOPIC};
@@ -181,8 +184,9 @@ impl Member {
         });
         let (store, outputs) = (Arc::clone(&shared.store), Arc::new(outputs(addresses)));
         let epoch = Some(Arc::new(epoch()));
-        let stores = ScyllaStores { owner: move || Arc::clone(&store), outputs, epoch };
-        let working = runtime.spawn(work(stores, options, assigned, Arc::clone(shared)));
+        let outputs = Outputs::Topics(outputs, epoch);
+        let open = open_workers(move || Arc::clone(&store), outputs, WorkerOptions::default());
+        let working = runtime.spawn(work(open, options, assigned, Arc::clone(shared)));
         Self { id, gate, held, polling, working }
     }
 
@@ -240,8 +244,8 @@ fn poll<C: RecordClient>(mut poller: Poller<C>, gate: &Gate) -> Result<DrainResu
 }
 
 /// Runs the workers of a member until its polling loop has ended.
-async fn work<O: PartitionStores>(
-    stores: O,
+async fn work<T: TripStore + 'static, S: Sink + 'static>(
+    open: OpenWorker<T, S>,
     options: Options,
     mut assigned: UnboundedReceiver<AssignedPartition>,
     shared: Arc<Shared>,
@@ -255,7 +259,7 @@ async fn work<O: PartitionStores>(
                 let from = handle.acknowledged().get();
                 shared.seen().handles.push((handle, from));
                 let work = (reader(), options.clone());
-                let opened = stores.open(&next.holding);
+                let opened = open(&next.holding);
                 tasks.spawn(run_worker(opened, next, work, Arc::clone(&budget)));
             }
             Some(ended) = tasks.join_next() => shared.seen().reports.push(ended.unwrap()),

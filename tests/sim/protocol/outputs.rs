@@ -11,14 +11,14 @@ use serde::Deserialize;
 use tstar::internals::identity::AnyId;
 use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::journal::OutputTopics;
 use tstar::internals::kafka::letter_limit::Limit;
 use tstar::internals::kafka::producer::{
     Delivery, Producer, ProducerClient, ProducerRecord, RecordMetadata,
 };
-use tstar::internals::kafka::table::TableTopic;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::model::time::parse_time;
+use tstar::internals::sink::OutputTopics;
+use tstar::internals::sink::table::TableTopic;
 
 use super::hostile::MAX_LETTER;
 use super::log::TOPIC;

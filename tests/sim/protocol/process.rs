@@ -19,15 +19,16 @@ use tstar::internals::kafka::consumer::{
 };
 use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::record::RecordReader;
-use tstar::internals::kafka::table::TableTopic;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{
-    LiveWorkers, Options, PartitionStores, ScyllaStores, WorkerReport,
+    LiveWorkers, Options, WorkerOptions, WorkerReport, open_workers,
 };
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
+use tstar::internals::sink::Outputs;
+use tstar::internals::sink::table::TableTopic;
 
 use super::broker::Client;
 use super::client::SimClient;
@@ -214,9 +215,9 @@ impl Process {
             let brokers = &self.options.plan.brokers;
             let outputs = outputs::topics(&schedule.world, self.id, brokers, self.table.clone());
             let epoch = Some(Arc::clone(&self.epoch));
-            let stores = ScyllaStores { owner, outputs: Arc::new(outputs), epoch };
+            let outputs = Outputs::Topics(Arc::new(outputs), epoch);
             let work = (self.reader.fork(), self.options.clone());
-            let opened = stores.open(&handle);
+            let opened = open_workers(owner, outputs, WorkerOptions::default())(&handle);
             let future = Box::pin(run_worker(opened, assigned, work, Arc::clone(&self.budget)));
             let resets = lock(&schedule.world).resets;
             self.workers.borrow_mut().push(Worker { handle, resets, future });

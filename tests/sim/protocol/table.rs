@@ -8,10 +8,11 @@ use std::task::Poll;
 use serde::Deserialize;
 use tstar::internals::identity::TripId;
 use tstar::internals::kafka::KafkaError;
-use tstar::internals::kafka::table::{TableTopic, TransactionClient};
+use tstar::internals::kafka::transactions::TransactionClient;
 use tstar::internals::kafka::transactions::TransactionRecord;
 use tstar::internals::model::epoch::Division;
 use tstar::internals::model::scalar::DeviceTime;
+use tstar::internals::sink::table::TableTopic;
 use tstar::internals::store::TripRow;
 use tstar::internals::views::table::TableFormat;
 

@@ -6,12 +6,13 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::*;
 use crate::kafka::client::Brokers;
 use crate::kafka::letter_fixture::letter_with_headers;
-use crate::kafka::producer::{Delivery, RecordMetadata};
-use crate::kafka::table::KafkaTransactions;
+use crate::kafka::letter_limit;
+use crate::kafka::producer::{Delivery, ProducerRecord, RecordMetadata, size};
+use crate::kafka::transactions::KafkaTransactions;
 use crate::model::change::ChangeKind;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Offset, Version};
-use crate::store::{Forgotten, TripRow};
+use crate::store::{Change, DeadLetter, Forgotten, TripRow};
 use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
 
 /// A topic that refuses larger records, and has what was sent: records that were accepted, by the

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
-use super::partition_handle::{PartitionHandle, Restart};
+use crate::kafka::partition_handle::{PartitionHandle, Restart};
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Offset;
 use crate::store::{PositionStore, StoreError};
 
-/// The position that the journal of a partition keeps in its store. The consumer group has one as
+/// The position that the sink of a partition keeps in its store. The consumer group has one as
 /// well, which is ahead of rows that were restored from a backup: the lower one counts.
 pub(super) struct KeptPosition {
     epoch: Arc<Epoch>,

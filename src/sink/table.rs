@@ -8,21 +8,17 @@
 //! written again. A writer that is fenced, or of which it is unclear whether a transaction was
 //! committed, starts again in this order if it still has the partition.
 
-use std::collections::BTreeMap;
 use std::error::Error;
-use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, OwnedMutexGuard};
+use tokio::sync::OnceCell;
 
-use super::KafkaError;
-use super::client::Brokers;
-use super::partition_handle::{PartitionHandle, Restart};
-use super::producer::{Producer, ProducerClient, ProducerRecord, size};
-use super::topic_names::table_transactional_id;
-use super::transactions::{Patience, TransactionRecord, Transactions};
+use crate::kafka::KafkaError;
+use crate::kafka::partition_handle::{PartitionHandle, Restart};
+use crate::kafka::producer::{Producer, ProducerClient, ProducerRecord, size};
+use crate::kafka::topic_names::table_transactional_id;
+use crate::kafka::transactions::{TransactionClient, TransactionRecord};
 use crate::model::epoch::Division;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
@@ -46,87 +42,6 @@ pub struct TableTopic {
     pub division: Division,
     /// Maximum size of a record, bytes.
     pub max_bytes: usize,
-}
-
-/// Sends records in transactions under one transactional id. Tests replace it.
-pub trait TransactionClient: Send + Sync {
-    /// Sends records, all or none; waits for brokers without limit.
-    ///
-    /// # Errors
-    /// Another producer has fenced this one, or a record is refused.
-    fn send(
-        &self,
-        records: Arc<[TransactionRecord]>,
-    ) -> impl Future<Output = Result<(), KafkaError>> + Send;
-}
-
-/// The client of Kafka. Its calls block, on threads for that.
-pub struct KafkaTransactions {
-    transactions: Arc<Mutex<Transactions>>,
-    _gives_up: GiveUp,
-}
-
-/// Set once it is dropped, so that no thread waits for brokers any more.
-#[derive(Default)]
-struct GiveUp(Arc<AtomicBool>);
-
-impl Drop for GiveUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-/// Makes the workers of a process begin to use a transactional id one at a time. A worker that is
-/// cancelled meanwhile leaves its request behind, and brokers that take it late would fence the
-/// worker that has begun since.
-#[derive(Clone, Default)]
-pub struct Turns(Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>);
-
-impl Turns {
-    async fn await_turn(&self, name: &str) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut turns = self.0.lock().expect("no holder panics");
-            Arc::clone(turns.entry(name.to_owned()).or_default())
-        };
-        turn.lock_owned().await
-    }
-}
-
-impl KafkaTransactions {
-    /// Begins to use a transactional id, and fences whoever did before. Waits for brokers without
-    /// limit, and for workers of this process that asked before.
-    ///
-    /// # Errors
-    /// The brokers refuse.
-    pub async fn begin(
-        brokers: &Brokers,
-        name: &str,
-        turns: &Turns,
-        on_waiting: Arc<dyn Fn(&str) + Send + Sync>,
-    ) -> Result<Self, KafkaError> {
-        let turn = turns.await_turn(name).await;
-        let gives_up = GiveUp::default();
-        let patience = Some(Patience { on_waiting, gives_up: Arc::clone(&gives_up.0) });
-        let (brokers, name) = (brokers.clone(), name.to_owned());
-        let transactions = blocking(move || {
-            let _turn = turn;
-            Transactions::init_with(&brokers, &name, patience)
-        });
-        Ok(Self { transactions: Arc::new(transactions.await?.into()), _gives_up: gives_up })
-    }
-}
-
-impl TransactionClient for KafkaTransactions {
-    async fn send(&self, records: Arc<[TransactionRecord]>) -> Result<(), KafkaError> {
-        let transactions = Arc::clone(&self.transactions);
-        blocking(move || transactions.lock().expect("no holder panics").send(&records)).await
-    }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, KafkaError> + Send + 'static,
-) -> Result<T, KafkaError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(KafkaError::Broken))
 }
 
 /// Writes the trips of one input partition to the table topic.
@@ -258,10 +173,13 @@ impl TableTopic {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use rdkafka::mocking::MockCluster;
     use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr as Refusal};
 
     use super::*;
+    use crate::kafka::client::Brokers;
     use crate::kafka::partition_handle::WorkerExit;
     use crate::model::change::ChangeKind;
     use crate::model::epoch::Epoch;

@@ -1,0 +1,21 @@
+//! A store in memory as a sink, for tests.
+
+use super::Sink;
+use crate::store::memory::MemoryStore;
+use crate::store::{Flush, Position, StoreError};
+
+impl Sink for MemoryStore {
+    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+        self.put(ahead, false);
+        Ok(())
+    }
+
+    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+        self.put(flush, true);
+        Ok(())
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        Ok(self.delivered())
+    }
+}
