@@ -111,7 +111,6 @@ pub mod internals {
     }
     open! {
         codec http identity kafka log model ops pipeline registry settings simulate sink source
-        store
-        telemetry timeline views
+        store telemetry timeline views
     }
 }

@@ -205,7 +205,7 @@ pub fn begin_to_end() {
 /// Makes a panic print one line and end the program, in any thread.
 pub fn on_panic() {
     std::panic::set_hook(Box::new(|panic| {
-        if crate::kafka::headers::is_reading() || IS_ENDING.load(Ordering::Acquire) {
+        if IS_ENDING.load(Ordering::Acquire) {
             return;
         }
         let location = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rdkafka::message::Message;
-
 use super::KafkaError;
 use super::client::Brokers;
 use super::control::{CONTROL_HEADER, SIGNATURE_HEADER};
@@ -162,13 +160,10 @@ impl LetterTopic {
         &self,
         extents: Vec<(i32, OffsetRange)>,
     ) -> Result<impl Iterator<Item = RecordAt<DlqRecord>> + use<>, KafkaError> {
-        let mut scan = Scan::new(&self.brokers, &self.name, extents)?;
+        let mut scan = Scan::new(&self.brokers, &self.name, extents)?.of_letters();
         Ok(std::iter::from_fn(move || {
-            let message = scan.next_message().transpose()?;
-            Some(message.map(|message| {
-                let record = classify(&Record::from_letter(&message));
-                (message.partition(), Offset(message.offset()), record)
-            }))
+            let record = scan.next_record().transpose()?;
+            Some(record.map(|it| (it.partition, it.offset, classify(&it.record()))))
         }))
     }
 

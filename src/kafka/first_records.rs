@@ -1,11 +1,9 @@
 //! Reads the first records of a topic, without a consumer group.
 
-use rdkafka::message::{Headers as _, Message, OwnedMessage};
-
 use super::KafkaError;
 use super::client::Brokers;
-use super::record::{Record, RecordReader};
-use super::scan::Scan;
+use super::record::RecordReader;
+use super::scan::{Scan, ScannedRecord};
 use super::topic::OffsetRange;
 use crate::source::{Batch, SCHEMA_ID_HEADER};
 
@@ -27,7 +25,7 @@ pub struct ReadLimits {
 /// The first records of a topic, by partition, oldest first.
 pub struct FirstRecords {
     topic: String,
-    messages: Vec<OwnedMessage>,
+    records: Vec<ScannedRecord>,
 }
 
 impl FirstRecords {
@@ -45,12 +43,12 @@ impl FirstRecords {
         let wanted = (0..).zip(extents.iter().copied());
         let wanted = wanted.zip(&left).filter(|(_, left)| **left > 0).map(|(range, _)| range);
         let mut scan = Scan::new(brokers, topic, wanted.collect())?;
-        let (mut messages, mut bytes) = (Vec::new(), 0);
-        while let Some(message) = scan.next_message()? {
-            bytes += message.payload().map_or(0, <[u8]>::len);
-            bytes += message.key().map_or(0, <[u8]>::len);
-            let partition = usize::try_from(message.partition()).unwrap_or(usize::MAX);
-            messages.push(message);
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while let Some(record) = scan.next_record()? {
+            bytes += record.value.as_ref().map_or(0, Vec::len);
+            bytes += record.key.as_ref().map_or(0, Vec::len);
+            let partition = usize::try_from(record.partition).unwrap_or(usize::MAX);
+            records.push(record);
             if bytes >= limits.bytes {
                 break;
             }
@@ -60,46 +58,42 @@ impl FirstRecords {
                 scan.end_partition();
             }
         }
-        Ok(Self { topic: topic.to_owned(), messages })
+        Ok(Self { topic: topic.to_owned(), records })
     }
 
     /// Number of records.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.messages.len()
+        self.records.len()
     }
 
     /// Number of partitions that have records.
     #[must_use]
     pub fn partitions(&self) -> usize {
-        self.messages.chunk_by(|one, other| one.partition() == other.partition()).count()
+        self.records.chunk_by(|one, other| one.partition == other.partition).count()
     }
 
     /// Decodes the records, in batches of one partition. Control records are left out.
     pub fn batches(&self, reader: &mut RecordReader) -> impl Iterator<Item = (i32, Batch)> {
-        let of_partition =
-            self.messages.chunk_by(|one, other| one.partition() == other.partition());
-        of_partition.flat_map(|messages| messages.chunks(MAX_RUN)).map(|messages| {
+        let of_partition = self.records.chunk_by(|one, other| one.partition == other.partition);
+        of_partition.flat_map(|records| records.chunks(MAX_RUN)).map(|records| {
             let mut batch = Batch { origin: self.topic.as_str().into(), ..Batch::default() };
-            for message in messages {
+            for record in records {
                 // Content is only returned for a control record.
-                let _control = reader.read(&Record::from_message(message), &mut batch);
+                let _control = reader.read(&record.record(), &mut batch);
             }
-            (messages.first().map_or(0, Message::partition), batch)
+            (records.first().map_or(0, |record| record.partition), batch)
         })
     }
 
     /// Whether most records name the schema of a registry, as its serializers write it.
     #[must_use]
     pub fn name_schemas(&self) -> bool {
-        let names_schema = |message: &&OwnedMessage| {
-            let is_framed = matches!(message.payload(), Some([0, _, _, _, _, _, ..]));
-            let has_header = message
-                .headers()
-                .is_some_and(|headers| headers.iter().any(|it| it.key == SCHEMA_ID_HEADER));
-            is_framed || has_header
+        let names_schema = |record: &&ScannedRecord| {
+            let is_framed = matches!(record.value.as_deref(), Some([0, _, _, _, _, _, ..]));
+            is_framed || record.has_header(SCHEMA_ID_HEADER)
         };
-        self.messages.iter().filter(names_schema).count() * 2 > self.messages.len()
+        self.records.iter().filter(names_schema).count() * 2 > self.records.len()
     }
 }
 

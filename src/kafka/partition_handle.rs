@@ -4,11 +4,10 @@
 //! is durable, and when it has exited. Neither waits for the other, except that the polling thread
 //! waits, with a time limit, for the workers of revoked partitions.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::model::scalar::Offset;
 use crate::telemetry::Progress;
@@ -37,35 +36,41 @@ pub enum WorkerExit {
 #[derive(Debug)]
 pub struct PartitionHandle {
     partition: i32,
-    /// Next offset: everything before it is durable.
-    acknowledged: AtomicI64,
-    ended: Mutex<Option<WorkerExit>>,
-    /// Notified when `ended` is set.
+    state: Mutex<State>,
+    /// Notified when the worker has exited: the polling thread waits for that.
     exited: Condvar,
-    cancel: watch::Sender<bool>,
-    /// Why the worker is to be replaced by a new one.
-    restart: Mutex<Option<Restart>>,
-    /// The partition is read from here on whatever position the store has.
+    /// Notified when the worker is cancelled, which its task waits for.
+    on_cancel: Notify,
+    /// The partition is read from its first offset on whatever position the store has.
     is_settled: bool,
-    /// Why the worker failed, until it is reported.
-    problem: Mutex<Option<String>>,
     /// For metrics and status only; no decision depends on it.
     progress: Arc<Progress>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Next offset: everything before it is durable.
+    acknowledged: Offset,
+    ended: Option<WorkerExit>,
+    is_cancelled: bool,
+    /// Why the worker is to be replaced by a new one.
+    restart: Option<Restart>,
+    /// Why the worker failed, until it is reported.
+    problem: Option<String>,
 }
 
 impl PartitionHandle {
     /// Handle of a partition that is read from `first_offset` on.
     #[must_use]
     pub fn new(partition: i32, first_offset: i64) -> Self {
+        let acknowledged = Offset(first_offset);
+        let (ended, is_cancelled, restart, problem) = (None, false, None, None);
         Self {
             partition,
-            acknowledged: AtomicI64::new(first_offset),
-            ended: Mutex::new(None),
+            state: State { acknowledged, ended, is_cancelled, restart, problem }.into(),
             exited: Condvar::new(),
-            cancel: watch::Sender::new(false),
-            restart: Mutex::default(),
+            on_cancel: Notify::new(),
             is_settled: false,
-            problem: Mutex::default(),
             progress: Arc::new(Progress::new(first_offset)),
         }
     }
@@ -97,87 +102,81 @@ impl PartitionHandle {
     /// The offset that may be committed.
     #[must_use]
     pub fn acknowledged(&self) -> Offset {
-        Offset(self.acknowledged.load(Ordering::Acquire))
+        self.state().acknowledged
     }
 
     /// Reports that the worker has made everything before an offset durable.
     pub fn acknowledge(&self, next_offset: Offset) {
-        self.acknowledged.store(next_offset.get(), Ordering::Release);
+        self.state().acknowledged = next_offset;
     }
 
     /// Reports that the worker failed: the partition stops for as long as it is assigned.
     pub fn stop(&self, problem: String) {
         self.progress.stop();
-        *self.problem() = Some(problem);
+        self.state().problem = Some(problem);
     }
 
     /// Asks for a new worker. This one does nothing more, so that a member that drains, and starts
     /// none, does not wait for it.
     pub fn restart(&self, why: Restart) {
-        *self.to_restart_lock() = Some(why);
+        self.state().restart = Some(why);
         self.end(WorkerExit::BrokenOff);
     }
 
     /// Why the worker has asked for a new one, if it has.
     #[must_use]
     pub fn to_restart(&self) -> Option<Restart> {
-        *self.to_restart_lock()
+        self.state().restart
     }
 
     /// Takes the reason why the worker failed; `None` once it was taken.
     #[must_use]
     pub fn take_problem(&self) -> Option<String> {
-        self.problem().take()
+        self.state().problem.take()
     }
 
     /// Reports that the worker has exited.
     pub fn end(&self, ended: WorkerExit) {
-        *self.ended() = Some(ended);
+        self.state().ended = Some(ended);
         self.exited.notify_all();
     }
 
     /// How the worker exited, if it has.
     #[must_use]
     pub fn has_ended(&self) -> Option<WorkerExit> {
-        *self.ended()
+        self.state().ended
     }
 
     /// Waits for the worker to exit; `None` if it has not by the deadline. Blocks.
     #[must_use]
     pub fn wait(&self, deadline: Instant) -> Option<WorkerExit> {
-        let mut ended = self.ended();
-        while ended.is_none() {
+        let mut state = self.state();
+        while state.ended.is_none() {
             let remaining = deadline.checked_duration_since(Instant::now())?;
-            ended =
-                self.exited.wait_timeout(ended, remaining).expect("no holder of the lock panics").0;
+            let woken = self.exited.wait_timeout(state, remaining);
+            state = woken.expect("no holder of the lock panics").0;
         }
-        *ended
+        state.ended
     }
 
     /// Cancels the worker: another member may own the partition already.
     pub fn cancel(&self) {
-        self.cancel.send_replace(true);
+        self.state().is_cancelled = true;
+        self.on_cancel.notify_waiters();
     }
 
     /// Waits until the worker is cancelled.
     pub async fn cancelled(&self) {
-        let mut cancelled = self.cancel.subscribe();
-        if cancelled.wait_for(|is_cancelled| *is_cancelled).await.is_err() {
-            // The sender was dropped, so that nothing can cancel the worker.
-            std::future::pending::<()>().await;
+        // Begins to wait before it looks.
+        let cancelled = self.on_cancel.notified();
+        let is_cancelled = self.state().is_cancelled;
+        if !is_cancelled {
+            cancelled.await;
         }
     }
 
-    fn to_restart_lock(&self) -> MutexGuard<'_, Option<Restart>> {
-        self.restart.lock().expect("no holder of the lock panics")
-    }
-
-    fn problem(&self) -> MutexGuard<'_, Option<String>> {
-        self.problem.lock().expect("no holder of the lock panics")
-    }
-
-    fn ended(&self) -> MutexGuard<'_, Option<WorkerExit>> {
-        self.ended.lock().expect("no holder of the lock panics")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the lock panics")
     }
 }
 

@@ -1,7 +1,5 @@
 //! Infers the partitioner of the producers of a topic from its records.
 
-use rdkafka::message::Message;
-
 use super::KafkaError;
 use super::client::Brokers;
 use super::scan::Scan;
@@ -33,14 +31,14 @@ pub fn observe(
     let (mut finder, mut scan) = (Finder::new(count), Scan::new(brokers, topic, heads)?);
     let (mut records, mut bytes) = (0, 0);
     while records < MAX_RECORDS && bytes < MAX_BYTES {
-        let Some(message) = scan.next_message()? else { break };
-        let key = message.key().unwrap_or_default();
+        let Some(record) = scan.next_record()? else { break };
+        let key = record.key.as_deref().unwrap_or_default();
         // A producer may send a record without a key to any partition.
         if !key.is_empty() {
-            finder.see(key, message.partition());
+            finder.see(key, record.partition);
         }
         records += 1;
-        bytes += key.len() + message.payload().map_or(0, <[u8]>::len);
+        bytes += key.len() + record.value.as_ref().map_or(0, Vec::len);
     }
     Ok(finder)
 }

@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use rdkafka::message::Message;
 use rdkafka_extra::QueuedMessage;
 
 use super::control::{Authority, CONTROL_HEADER};
-use super::headers;
+use super::headers::{MAX_HEADERS, read_headers};
 use super::unreadable::UnreadableBatch;
 use crate::identity::DeviceId;
 use crate::model::reason::DeadReason;
@@ -68,37 +67,14 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Converts a record of the client.
-    #[must_use]
-    pub fn from_message<M: Message>(message: &'a M) -> Self {
-        Self { headers: headers::read_headers(message), ..Self::without_headers(message) }
-    }
-
-    /// Converts a record of the client's queue of many records.
-    pub(super) fn from_queue(message: &QueuedMessage<'a>) -> Self {
+    pub(super) fn from_message(message: &QueuedMessage<'a>) -> Self {
         Self {
             partition: message.partition(),
             offset: Offset(message.offset()),
             log_time_ms: LogTime(message.timestamp_ms().unwrap_or(0)),
             key: message.key(),
             value: message.value(),
-            headers: headers::read_queued_headers(message),
-            oversize: None,
-        }
-    }
-
-    /// Converts a record of the dead letter topic.
-    pub(super) fn from_letter<M: Message>(message: &'a M) -> Self {
-        Self { headers: headers::read_letter_headers(message), ..Self::without_headers(message) }
-    }
-
-    fn without_headers<M: Message>(message: &'a M) -> Self {
-        Self {
-            partition: message.partition(),
-            offset: Offset(message.offset()),
-            log_time_ms: LogTime(message.timestamp().to_millis().unwrap_or(0)),
-            key: message.key(),
-            value: message.payload(),
-            headers: Headers::new(),
+            headers: read_headers(message, MAX_HEADERS),
             oversize: None,
         }
     }

@@ -5,16 +5,20 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError as ClientError;
-use rdkafka::message::{Message, OwnedMessage};
+use rdkafka::message::Message as _;
 use rdkafka::types::RDKafkaErrorCode as Code;
-use rdkafka_extra::LoggedIn;
+use rdkafka_extra::{LoggedIn, QueuedMessage};
 
 use super::client::Brokers;
+use super::headers::{MAX_HEADERS, MAX_LETTER_HEADERS, read_headers};
+use super::record::Record;
 use super::rights::Right;
 use super::topic::OffsetRange;
 use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error, offset_list};
+use crate::model::scalar::{LogTime, Offset};
 use crate::model::time::format_duration;
+use crate::source::Headers;
 
 /// Maximum wait of one poll.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
@@ -33,6 +37,55 @@ pub struct Scan {
     pending: Vec<(i32, OffsetRange)>,
     /// Current partition, and the offsets of it that remain.
     current: Option<(i32, Range<i64>)>,
+    /// Maximum number of headers read of a record.
+    max_headers: usize,
+}
+
+/// A record that was read.
+#[derive(Debug)]
+pub struct ScannedRecord {
+    /// Partition number, from 0.
+    pub partition: i32,
+    /// Offset in the partition.
+    pub offset: Offset,
+    /// Key; `None` if the record has none.
+    pub key: Option<Vec<u8>>,
+    /// Value; `None` for a tombstone.
+    pub value: Option<Vec<u8>>,
+    log_time_ms: LogTime,
+    headers: Headers,
+}
+
+impl ScannedRecord {
+    fn new(message: &QueuedMessage<'_>, max_headers: usize) -> Self {
+        Self {
+            partition: message.partition(),
+            offset: Offset(message.offset()),
+            key: message.key().map(<[u8]>::to_vec),
+            value: message.value().map(<[u8]>::to_vec),
+            log_time_ms: LogTime(message.timestamp_ms().unwrap_or(0)),
+            headers: read_headers(message, max_headers),
+        }
+    }
+
+    /// The record as any other of a log.
+    #[must_use]
+    pub fn record(&self) -> Record<'_> {
+        Record {
+            partition: self.partition,
+            offset: self.offset,
+            log_time_ms: self.log_time_ms,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers: self.headers.clone(),
+            oversize: None,
+        }
+    }
+
+    /// Whether it has a header of this name.
+    pub(super) fn has_header(&self, name: &str) -> bool {
+        self.headers.iter().any(|(header, _)| header == name)
+    }
 }
 
 impl Scan {
@@ -53,14 +106,20 @@ impl Scan {
         pending.reverse();
         let (brokers, topic) = (brokers.clone(), topic.to_owned());
         let timeout = brokers.timeout_or(DEFAULT_TIMEOUT);
-        Ok(Self { consumer, brokers, timeout, topic, pending, current: None })
+        let max_headers = MAX_HEADERS;
+        Ok(Self { consumer, brokers, timeout, topic, pending, current: None, max_headers })
+    }
+
+    /// Reads as many headers as a dead letter may have.
+    pub(super) fn of_letters(self) -> Self {
+        Self { max_headers: MAX_LETTER_HEADERS, ..self }
     }
 
     /// Returns the next record; `None` at the end.
     ///
     /// # Errors
     /// No broker responds, or the client failed.
-    pub fn next_message(&mut self) -> Result<Option<OwnedMessage>, KafkaError> {
+    pub fn next_record(&mut self) -> Result<Option<ScannedRecord>, KafkaError> {
         let mut last_progress = Instant::now();
         loop {
             let Some((partition, remaining)) = &mut self.current else {
@@ -73,14 +132,14 @@ impl Scan {
             let partition = *partition;
             match self.consumer.poll(POLL_TIMEOUT) {
                 Some(Ok(message)) if message.partition() == partition => {
-                    let message = message.detach();
                     remaining.start = message.offset() + 1;
                     let is_in_range = message.offset() < remaining.end;
                     if remaining.is_empty() {
                         self.current = None;
                     }
                     if is_in_range {
-                        return Ok(Some(message));
+                        let message = QueuedMessage::from_borrowed(&message);
+                        return Ok(Some(ScannedRecord::new(&message, self.max_headers)));
                     }
                 }
                 Some(Err(ClientError::PartitionEOF(ended))) if ended == partition => {

@@ -8,7 +8,7 @@ use super::epochs::by_epoch;
 use super::files::FilesLog;
 use super::topic::TopicLog;
 use crate::identity::DeviceId;
-use crate::kafka::record::{Record, RecordContent};
+use crate::kafka::record::RecordContent;
 use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::{Versions, with_other_partition_count};
@@ -73,8 +73,8 @@ impl TopicLog {
             let spans = (0..).zip(spans).map(|(partition, span)| (partition, range(span)));
             let mut scan = Scan::new(&replay.brokers, &epoch.topic, spans.collect())?;
             let origin: Arc<str> = epoch.topic.as_str().into();
-            while let Some(message) = scan.next_message()? {
-                let record = Record::from_message(&message);
+            while let Some(scanned) = scan.next_record()? {
+                let record = scanned.record();
                 if is_keyed && record.key != Some(device.as_bytes()) {
                     continue;
                 }

@@ -219,7 +219,7 @@ fn skip_markers(
         let rest = vec![(partition, OffsetRange { first, ..*extent })];
         // Records that expired unread are not checked here.
         let is_behind = (extent.first..extent.next).contains(&first);
-        if is_behind && Scan::new(brokers, &newest.topic, rest)?.next_message()?.is_none() {
+        if is_behind && Scan::new(brokers, &newest.topic, rest)?.next_record()?.is_none() {
             positions.insert(partition, extent.next);
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::message::BorrowedMessage;
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::logins::LoggedIn;
@@ -154,6 +155,14 @@ pub struct QueuedMessage<'a> {
 }
 
 impl<'a> QueuedMessage<'a> {
+    /// A record of the client's own queue. rdkafka panics on a header whose name is not UTF-8.
+    #[must_use]
+    pub fn from_borrowed(message: &'a BorrowedMessage<'_>) -> Self {
+        // SAFETY: rdkafka's message is one of librdkafka's for as long as it lives.
+        let message = unsafe { &*message.ptr() };
+        Self { message, handle: PhantomData }
+    }
+
     /// Partition number, from 0.
     #[must_use]
     pub fn partition(&self) -> i32 {

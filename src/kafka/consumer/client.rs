@@ -178,7 +178,7 @@ fn redirect(client: &BaseConsumer<RebalanceContext>, starts: &[(i32, i64)]) {
 /// reports the error to the context.
 fn convert<'a>(context: &RebalanceContext, message: &QueuedMessage<'a>) -> Polled<'a> {
     let Some((code, reason)) = message.error() else {
-        return Polled::Record(Record::from_queue(message));
+        return Polled::Record(Record::from_message(message));
     };
     context.error(ClientError::Global(code), &reason);
     match code {
@@ -201,7 +201,10 @@ impl RecordClient for RecordConsumer<RebalanceContext> {
             None => 0,
             Some(polled) => {
                 match polled {
-                    Ok(message) => take(Polled::Record(Record::from_message(&message))),
+                    Ok(message) => {
+                        let record = Record::from_message(&QueuedMessage::from_borrowed(&message));
+                        take(Polled::Record(record));
+                    }
                     Err(ClientError::PartitionEOF(partition)) => take(Polled::End(partition)),
                     Err(error) => take(Polled::Failed(error)),
                 }

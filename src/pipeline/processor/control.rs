@@ -61,7 +61,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// partition finds the claim or, once that is erased, the forget.
     async fn refusal(&self, control: &Control) -> Result<Option<SampleError>, StoreError> {
         let Control::Forget { offset, device_id, .. } = control;
-        if self.is_own(device_id, *offset).await? {
+        if self.claimed_home(device_id, *offset).await? == self.log.partition {
             return Ok(None);
         }
         let message = format!(

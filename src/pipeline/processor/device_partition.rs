@@ -41,18 +41,21 @@ impl ResidentDevices {
 }
 
 impl<T: TripStore, S: Sink> Processor<'_, T, S> {
-    /// Whether a device belongs to this partition, in the epoch of the record at `offset`. Claims a
-    /// device without a partition for this one.
-    pub(super) async fn is_own(&self, device_id: &str, offset: Offset) -> Result<bool, StoreError> {
+    /// The partition of a device in the epoch of the record at `offset`. Claims a device without
+    /// one for this partition.
+    pub(super) async fn claimed_home(
+        &self,
+        device_id: &str,
+        offset: Offset,
+    ) -> Result<i32, StoreError> {
         let own = self.log.partition;
-        let Some(division) = self.log.versions.division_of(offset) else { return Ok(true) };
+        let Some(division) = self.log.versions.division_of(offset) else { return Ok(own) };
         let slot = self.devices.find_slot(device_id);
         let known = slot.and_then(|slot| self.devices.at(slot).1.home);
-        let home = match known.filter(|home| home.epoch == division.epoch) {
-            Some(home) => home.partition,
-            None => home(self.trips, device_id, &division, own).await?,
-        };
-        Ok(home == own)
+        match known.filter(|home| home.epoch == division.epoch) {
+            Some(home) => Ok(home.partition),
+            None => home(self.trips, device_id, &division, own).await,
+        }
     }
 
     /// What the store needs to look up the partition of a device, in the epoch of the record at

@@ -33,7 +33,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         ready.sort_by_key(|record| record.slot);
         let mut faults = Vec::new();
         for ReadyRecord { slot, nth, class } in ready {
-            if let Some(fault) = self.apply_entry(batch, &ahead[nth], class, slot) {
+            if let Err(fault) = self.apply_entry(batch, &ahead[nth], class, slot) {
                 faults.push((nth, fault));
             }
         }

@@ -1,19 +1,20 @@
 //! Absorbs records: each entry is classified, its device loaded, its sample applied and counted.
 
+use super::Processor;
 use super::classify::EntryClass;
 use super::letters::RefusedElements;
-use super::{Processor, SampleCounts};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::sink::Sink;
 use crate::source::{Batch, DecodedSample, Entry, SampleError};
 use crate::store::{StoreError, TripStore};
 use crate::telemetry;
+use crate::telemetry::counts::{DUPLICATE, SKIPPED};
 use crate::timeline::Outcome;
 
 /// One in this many applied samples is observed for the metric of delays.
 const OBSERVED: u64 = 64;
 
-/// What became of an entry.
+/// What became of an entry, as a trace has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryOutcome {
     /// By the name of its result, with the number of samples.
@@ -22,22 +23,6 @@ pub enum EntryOutcome {
     Dropped(DropReason, u64),
     /// Dead-lettered, with the message.
     Dead(DeadReason, String),
-}
-
-impl EntryOutcome {
-    /// The outcome of an entry that is not dead, from the counts before and after it.
-    fn counted(before: &SampleCounts, after: &SampleCounts) -> Self {
-        let is_more =
-            |(reason, count): &(&DropReason, &u64)| before.dropped.get(reason) != Some(count);
-        if let Some((reason, count)) = after.dropped.iter().find(is_more) {
-            let known = before.dropped.get(reason).copied().unwrap_or(0);
-            return Self::Dropped(*reason, count - known);
-        }
-        let mut results = after.by_result().zip(before.by_result());
-        let rose = results.find(|((_, after), (_, before))| after > before);
-        let ((result, after), (_, before)) = rose.expect("an entry is counted");
-        Self::Counted(result, after - before)
-    }
 }
 
 impl<T: TripStore, S: Sink> Processor<'_, T, S> {
@@ -106,7 +91,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         absorbed.map(|()| outcomes)
     }
 
-    /// As [`Processor::apply_entry`]; records the outcome if it is traced.
+    /// As [`Processor::apply_entry`], without what became of it; records that if it is traced.
     fn apply_traced(
         &mut self,
         batch: &Batch,
@@ -114,44 +99,40 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         class: EntryClass<'_>,
         slot: usize,
     ) -> Option<SampleError> {
-        if self.outcomes.is_none() {
-            return self.apply_entry(batch, entry, class, slot);
+        let applied = self.apply_entry(batch, entry, class, slot);
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.push(match &applied {
+                Ok(outcome) => outcome.clone(),
+                Err(fault) => EntryOutcome::Dead(fault.reason, fault.message.clone()),
+            });
         }
-        let before = self.counts.clone();
-        let fault = self.apply_entry(batch, entry, class, slot);
-        let outcome = match &fault {
-            Some(fault) => EntryOutcome::Dead(fault.reason, fault.message.clone()),
-            None => EntryOutcome::counted(&before, &self.counts),
-        };
-        self.outcomes.get_or_insert_default().push(outcome);
-        fault
+        applied.err()
     }
 
-    /// Counts an entry, and absorbs its sample into the timeline of its device. A bad entry is not
-    /// counted yet: returns its error.
+    /// Counts an entry, and absorbs its sample into the timeline of its device.
+    ///
+    /// # Errors
+    /// The entry is bad, and not counted yet.
     pub(super) fn apply_entry(
         &mut self,
         batch: &Batch,
         entry: &Entry,
         class: EntryClass<'_>,
         slot: usize,
-    ) -> Option<SampleError> {
+    ) -> Result<EntryOutcome, SampleError> {
         if let Ok(decoded) = &entry.content {
             self.count_unknown(decoded);
         }
         match class {
-            EntryClass::Dropped(reason, count) => {
-                self.drop_samples(reason, count);
-                None
-            }
+            EntryClass::Dropped(reason, count) => Ok(self.drop_samples(reason, count)),
             EntryClass::Skipped(count) => {
                 self.counts.delivered += u64::from(count);
                 self.counts.skipped += u64::from(count);
-                None
+                Ok(EntryOutcome::Counted(SKIPPED, u64::from(count)))
             }
-            EntryClass::Dead(fault) => Some(fault.clone()),
+            EntryClass::Dead(fault) => Err(fault.clone()),
             EntryClass::Untimely(it, wrong) => {
-                Some(self.classifier.wrong_clock(wrong, it.sample.time_ms, entry.log_time_ms))
+                Err(self.classifier.wrong_clock(wrong, it.sample.time_ms, entry.log_time_ms))
             }
             EntryClass::Sample(decoded) => self.decide(batch, entry, decoded, slot),
         }
@@ -163,13 +144,12 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         entry: &Entry,
         decoded: &DecodedSample,
         slot: usize,
-    ) -> Option<SampleError> {
+    ) -> Result<EntryOutcome, SampleError> {
         if self.devices.device(slot).is_foreign(self.log.partition) {
-            return Some(self.devices.foreign_error(slot, self.log.partition));
+            return Err(self.devices.foreign_error(slot, self.log.partition));
         }
         if self.devices.device(slot).has_erased(decoded.sample.time_ms) {
-            self.drop_samples(DropReason::Forgotten, 1);
-            return None;
+            return Ok(self.drop_samples(DropReason::Forgotten, 1));
         }
         let version = self.log.versions.version_at(entry.offset);
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
@@ -183,6 +163,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
                 self.counts.delivered += 1;
                 self.counts.applied += 1;
                 self.counts.arrivals.count(arrival);
+                Ok(EntryOutcome::Counted(arrival.name(), 1))
             }
             Outcome::Duplicate { conflict } => {
                 self.counts.delivered += 1;
@@ -190,6 +171,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
                 if let Some(kept) = conflict {
                     self.counts.conflicts.add(&kept, &decoded.sample);
                 }
+                Ok(EntryOutcome::Counted(DUPLICATE, 1))
             }
             Outcome::TripFull => {
                 let message = format!(
@@ -197,10 +179,9 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
                     self.devices.at(slot).0,
                     self.limits.max_samples
                 );
-                return Some(SampleError::new(DeadReason::TripFull, message));
+                Err(SampleError::new(DeadReason::TripFull, message))
             }
         }
-        None
     }
 
     /// Counts the readings that a device does not know.
@@ -211,9 +192,11 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Counts dropped samples.
-    fn drop_samples(&mut self, reason: DropReason, count: u32) {
-        self.counts.delivered += u64::from(count);
-        *self.counts.dropped.entry(reason).or_default() += u64::from(count);
+    fn drop_samples(&mut self, reason: DropReason, count: u32) -> EntryOutcome {
+        let count = u64::from(count);
+        self.counts.delivered += count;
+        *self.counts.dropped.entry(reason).or_default() += count;
+        EntryOutcome::Dropped(reason, count)
     }
 }
 

@@ -112,7 +112,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
                         self.count_unknown(decoded);
                     }
                     class => {
-                        if let Some(fault) = self.apply_entry(batch, entry, class, 0) {
+                        if let Err(fault) = self.apply_entry(batch, entry, class, 0) {
                             self.refuse(batch, (nth, entry), fault, &mut refused);
                         }
                     }

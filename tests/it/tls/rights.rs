@@ -70,7 +70,7 @@ pub fn check_denials(cluster: &Cluster) {
     check(&error, "Create on topic `samples.x`", "Create --topic samples.x");
 
     let all = vec![(0, OffsetRange { first: 0, next: 1 })];
-    let error = Scan::new(&brokers, "samples", all).unwrap().next_message().unwrap_err();
+    let error = Scan::new(&brokers, "samples", all).unwrap().next_record().unwrap_err();
     check(&error, "Read on topic `samples`", "Read --topic samples");
     let producer = Producer::new(&brokers, Arc::new(|_: &str| ())).unwrap();
     let sent = block_on(producer.send("samples.dlq", &[ProducerRecord::default()])).unwrap_err();
