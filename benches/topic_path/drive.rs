@@ -17,11 +17,11 @@ use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Offset, Version};
-use tstar::internals::pipeline::daemon::{self, DaemonEvent, OpenWorker, Options};
+use tstar::internals::pipeline::daemon::{self, DaemonEvent, Options};
 use tstar::internals::pipeline::processor::ProcessorConfig;
 use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::settings::{KeyRule, Settings};
-use tstar::internals::sink::Sink;
+use tstar::internals::sink::{OpenWorker, Sink};
 use tstar::internals::source::Decoder;
 use tstar::internals::store::{Flush, Position, StoreError};
 

@@ -14,10 +14,10 @@ use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Version;
-use crate::pipeline::daemon::{DaemonError, OnEvent, OpenWorker, Options, Report, reader, run};
+use crate::pipeline::daemon::{DaemonError, OnEvent, Options, Report, reader, run};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{FindSchemas, KnownSchemas};
-use crate::sink::Sink;
+use crate::sink::{OpenWorker, Sink};
 use crate::store::TripStore;
 
 /// Consumer group of replays. It has no members and no committed offsets.

@@ -21,13 +21,11 @@ use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::model::tag::Tag;
 use crate::model::time::format_duration;
-use crate::pipeline::daemon::{
-    DaemonEvent, OnEvent, Report, WorkerOptions, open_file_workers, open_workers, preflight,
-};
+use crate::pipeline::daemon::{DaemonEvent, OnEvent, Report, preflight};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{RegistryAccess, find_schemas};
 use crate::registry::Registry;
-use crate::sink::Outputs;
+use crate::sink::{Outputs, WorkerOptions, open_file_workers, open_workers};
 use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::positions;
 use crate::store::schemas::SchemaHistory;

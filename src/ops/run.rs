@@ -18,14 +18,13 @@ use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::reader_group::{self, GroupRequest};
 use crate::pipeline::daemon::{
-    self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, Report, WorkerOptions,
-    open_workers, preflight,
+    self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, Report, preflight,
 };
 use crate::pipeline::processor::ProcessorConfig;
 use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
 use crate::registry::Registry;
 use crate::sink::table::TableTopic;
-use crate::sink::{OutputTopics, Outputs};
+use crate::sink::{OutputTopics, Outputs, WorkerOptions, open_workers};
 use crate::store::{
     Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, GroupStore, KeyStore, OpenOptions,
     PositionStore, StoreUrl, ask_keys,

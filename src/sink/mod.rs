@@ -9,6 +9,7 @@
 //! | `position` | the position of a partition, kept with the rows |
 //! | [`table`] | writes the trips of a partition to the table topic |
 //! | [`topic`] | the topics next to the input topic, and in which order they are written |
+//! | `workers` | the store and the sink of each partition worker |
 
 pub mod feed;
 mod files;
@@ -18,12 +19,14 @@ mod memory;
 mod position;
 pub mod table;
 pub mod topic;
+mod workers;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use topic::OutputTopics;
+pub use workers::{OpenWorker, WorkerOptions, open_file_workers, open_workers};
 
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::{ConfiguredProducer, ProducerClient};

@@ -15,9 +15,9 @@ use crate::model::scalar::Version;
 use crate::ops::verify::Difference;
 use crate::ops::verify::compare::{CompareOptions, compare};
 use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
-use crate::pipeline::daemon::{OnEvent, Report, WorkerOptions, open_workers};
+use crate::pipeline::daemon::{OnEvent, Report};
 use crate::pipeline::processor::ProcessorConfig;
-use crate::sink::{Outputs, RowCounts, RowTally};
+use crate::sink::{Outputs, RowCounts, RowTally, WorkerOptions, open_workers};
 use crate::store::{Access, AnyStore, DeviceScope, OpenOptions, StoreUrl, TripStore};
 
 /// The first record to replay.

@@ -6,7 +6,6 @@
 //! | [`reader_group`] | the consumer group that reads the log of a store |
 //! | `worker` | one partition: batches in, [`crate::pipeline::processor`], flushes out |
 //! | `live_workers` | the workers of this process, for questions about their memory |
-//! | `stores` | the store and the sink of each partition worker |
 //!
 //! The polling thread ([`crate::kafka::consumer`]) passes on partitions as the group assigns them;
 //! each gets a task of its own. A revoked partition's channel is closed: its worker flushes and
@@ -16,7 +15,6 @@ mod live_workers;
 mod owners;
 pub mod preflight;
 pub mod reader_group;
-mod stores;
 pub mod worker;
 
 use std::future::Future;
@@ -28,7 +26,6 @@ use tokio::task::JoinSet;
 
 pub use live_workers::LiveWorkers;
 pub use owners::Owners;
-pub use stores::{OpenWorker, WorkerOptions, open_file_workers, open_workers};
 pub use worker::WorkerReport;
 
 use crate::kafka::KafkaError;
@@ -39,7 +36,7 @@ use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::pipeline::processor::{Budget, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::FindSchemas;
-use crate::sink::Sink;
+use crate::sink::{OpenWorker, Sink};
 use crate::source::{Decoder, DecoderError};
 use crate::store::{AskKeys, StoreError, TripStore};
 use crate::telemetry;

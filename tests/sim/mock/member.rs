@@ -20,12 +20,12 @@ use tstar::internals::kafka::letter_limit::Limit;
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::kafka::producer::Producer;
 use tstar::internals::pipeline::daemon::worker::run_worker;
-use tstar::internals::pipeline::daemon::{
-    OpenWorker, Options, WorkerOptions, WorkerReport, open_workers,
-};
+use tstar::internals::pipeline::daemon::{Options, WorkerReport};
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
-use tstar::internals::sink::{OutputTopics, Outputs, Sink};
+use tstar::internals::sink::{
+    OpenWorker, OutputTopics, Outputs, Sink, WorkerOptions, open_workers,
+};
 use tstar::internals::store::TripStore;
 use tstar::internals::store::memory::MemoryStore;
 

@@ -22,13 +22,11 @@ use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::pipeline::daemon::worker::run_worker;
-use tstar::internals::pipeline::daemon::{
-    LiveWorkers, Options, WorkerOptions, WorkerReport, open_workers,
-};
+use tstar::internals::pipeline::daemon::{LiveWorkers, Options, WorkerReport};
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
-use tstar::internals::sink::Outputs;
 use tstar::internals::sink::table::TableTopic;
+use tstar::internals::sink::{Outputs, WorkerOptions, open_workers};
 
 use super::broker::Client;
 use super::client::SimClient;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::{Outputs, PartitionSink, RowTally};
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::ProducerClient;
-use crate::sink::{Outputs, PartitionSink, RowTally};
 use crate::store::{AnyStore, EmbeddedStore, Guide, Guided, PositionStore, TripStore};
 
 /// Opens the trips and the sink of the worker of a partition.
