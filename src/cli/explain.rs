@@ -8,8 +8,9 @@ use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::usage::at_least;
 use super::{open, table};
+use crate::log::topic::OpenLog;
 use crate::model::time::DAY_MS;
-use crate::ops::explain::{ExplainRequest, Explainer, RecordExplanation, TripExplanation};
+use crate::ops::explain::{ExplainRequest, RecordExplanation, TripExplanation, explain};
 use crate::ops::lookup;
 use crate::views::LogPosition;
 
@@ -63,17 +64,14 @@ pub async fn run(
         t_star_ms: found.t_star_ms,
         limit: args.limit,
     };
-    let mut explainer = Explainer::new(request, &store).await?;
-    if args.read_log || !args.files.is_empty() {
-        let access = || open::log_access(&settings, context);
-        explainer.read_log(&args.files, &access).await?;
+    let access = || open::log_access(&settings, context);
+    let reads_log = args.read_log || !args.files.is_empty();
+    let log: Option<(&[PathBuf], OpenLog<'_>)> = reads_log.then_some((&args.files, &access));
+    let explanation = explain(request, &store, log).await?;
+    match format {
+        Format::Table => print(&explanation, printer),
+        _ => printer.json(&explanation),
     }
-    let is_of_files = explainer.is_of_files();
-    let explanation = explainer.into_explanation();
-    if format == Format::Table {
-        return print(&explanation, is_of_files, printer);
-    }
-    printer.json(&explanation)
 }
 
 /// A log position as text.
@@ -90,13 +88,9 @@ fn position_text(position: &LogPosition, is_of_files: bool) -> String {
     }
 }
 
-fn print(
-    explanation: &TripExplanation,
-    is_of_files: bool,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
-    let TripExplanation { row: trip, log } = explanation;
-    let at = |position: &LogPosition| position_text(position, is_of_files);
+fn print(explanation: &TripExplanation, printer: &mut Printer) -> anyhow::Result<()> {
+    let TripExplanation { row: trip, log, is_of_files } = explanation;
+    let at = |position: &LogPosition| position_text(position, *is_of_files);
     let mut pairs = vec![
         ("id", trip.id.clone()),
         ("requested_id", trip.requested_id.clone()),

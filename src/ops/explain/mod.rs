@@ -17,7 +17,6 @@ pub use self::record::RecordExplanation;
 use super::{InvalidRequest, PreconditionFailed};
 use crate::log::Log;
 use crate::log::topic::OpenLog;
-use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
 use crate::store::{AnyStore, EpochStore, TripRow};
 use crate::views::Explanation;
@@ -54,70 +53,58 @@ pub struct TripExplanation {
     pub row: Explanation,
     /// The explanation from the log; `None` if the log was not read.
     pub log: Option<LogExplanation>,
-}
-
-/// Explains one trip.
-pub struct Explainer<'a> {
-    request: ExplainRequest<'a>,
-    store: &'a AnyStore,
-    epochs: Vec<Epoch>,
-    explanation: TripExplanation,
-}
-
-impl<'a> Explainer<'a> {
-    /// Explains the trip from its row alone.
-    ///
-    /// # Errors
-    /// The store cannot be read, or an id of the trip has no text form.
-    pub async fn new(request: ExplainRequest<'a>, store: &'a AnyStore) -> anyhow::Result<Self> {
-        let epochs = store.epochs().await?;
-        let ExplainRequest { row, requested_id, t_star_ms, .. } = request;
-        let row = Explanation::from_row(row, requested_id, t_star_ms, &epochs)?;
-        Ok(Self { request, store, epochs, explanation: TripExplanation { row, log: None } })
-    }
-
     /// Whether the store was built from files.
-    #[must_use]
-    pub fn is_of_files(&self) -> bool {
-        self.epochs.is_empty()
-    }
+    #[serde(skip)]
+    pub is_of_files: bool,
+}
 
-    /// The explanation, with the log if it was read.
-    #[must_use]
-    pub fn into_explanation(self) -> TripExplanation {
-        self.explanation
-    }
+/// Explains a trip from its row, and from the log if `log` is given: all files that the store was
+/// built from, and how to reach its topic.
+///
+/// # Errors
+/// The store cannot be read, an id of the trip has no text form, those of [`Log::open`], or the log
+/// does not give the trip.
+pub async fn explain(
+    request: ExplainRequest<'_>,
+    store: &AnyStore,
+    log: Option<(&[PathBuf], OpenLog<'_>)>,
+) -> anyhow::Result<TripExplanation> {
+    let ExplainRequest { row, requested_id, t_star_ms, .. } = request;
+    let epochs = store.epochs().await?;
+    let is_of_files = epochs.is_empty();
+    let of_row = Explanation::from_row(row, requested_id, t_star_ms, &epochs)?;
+    let log = match log {
+        Some(log) => Some(explain_log(request, store, log, is_of_files).await?),
+        None => None,
+    };
+    Ok(TripExplanation { row: of_row, log, is_of_files })
+}
 
-    /// Adds the explanation from the log of the store: `files` are all files that it was built
-    /// from, and `access` is asked for if it was built from a topic.
-    ///
-    /// # Errors
-    /// Those of [`Log::open`], or the log does not give the trip.
-    pub async fn read_log(&mut self, files: &[PathBuf], access: OpenLog<'_>) -> anyhow::Result<()> {
-        let ExplainRequest { store: name, row, limit, .. } = self.request;
-        if !(self.is_of_files() || files.is_empty()) {
-            let problem = format!("store `{name}` was built from a topic: --log reads it again");
-            return Err(InvalidRequest(problem).into());
-        }
-        let log = Log::open(self.store, files, name, access).await?;
-        let mut history = TripHistory::new(row, limit);
-        log.read_device(row, |records| history.read(records)).await?;
-        if !history.is_whole() {
-            return Err(PreconditionFailed(format!(
-                "the log of store `{name}`, as it is now, does not give this trip: records of it \
-                 are gone (retention, or a recreated topic), or the store differs from its log \
-                 (check with tstar verify); without the log, the row alone explains it"
-            ))
-            .into());
-        }
-        let (entries, total) = history.entries();
-        let is_of_files = self.is_of_files();
-        let records = entries
-            .iter()
-            .map(|entry| RecordExplanation::new(&row.device_id, entry, is_of_files))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        let more = total - records.len() as u64;
-        self.explanation.log = Some(LogExplanation { records, more });
-        Ok(())
+async fn explain_log(
+    request: ExplainRequest<'_>,
+    store: &AnyStore,
+    (files, access): (&[PathBuf], OpenLog<'_>),
+    is_of_files: bool,
+) -> anyhow::Result<LogExplanation> {
+    let ExplainRequest { store: name, row, limit, .. } = request;
+    if !(is_of_files || files.is_empty()) {
+        let problem = format!("store `{name}` was built from a topic: --log reads it again");
+        return Err(InvalidRequest(problem).into());
     }
+    let log = Log::open(store, files, name, access).await?;
+    let mut history = TripHistory::new(row, limit);
+    log.read_device(row, |records| history.read(records)).await?;
+    if !history.is_whole() {
+        return Err(PreconditionFailed(format!(
+            "the log of store `{name}`, as it is now, does not give this trip: records of it are \
+             gone (retention, or a recreated topic), or the store differs from its log (check with \
+             tstar verify); without the log, the row alone explains it"
+        ))
+        .into());
+    }
+    let (entries, total) = history.entries();
+    let record = |entry| RecordExplanation::new(&row.device_id, entry, is_of_files);
+    let records = entries.iter().map(record).collect::<anyhow::Result<Vec<_>>>()?;
+    let more = total - records.len() as u64;
+    Ok(LogExplanation { records, more })
 }
