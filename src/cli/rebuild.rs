@@ -14,11 +14,10 @@ use super::progress::{self, FileProgress};
 use super::report::SampleSummary;
 use super::{exit, ingest, open, stop, table};
 use crate::log::Log;
+use crate::log::copy::CopyRequest;
 use crate::model::tag::Tag;
 use crate::model::time::format_time;
-use crate::ops::rebuild::{
-    RebuildTopicRequest, compare_ids, copy_tags, rebuild_files, rebuild_topic,
-};
+use crate::ops::rebuild::{compare_ids, copy_tags, rebuild};
 use crate::ops::tags::CopiedTags;
 use crate::ops::verify::ids::Ids;
 use crate::ops::{InvalidRequest, PartialResult};
@@ -100,29 +99,20 @@ pub async fn run(
     let interrupted = |error| exit::interrupted(PartialResult::Read, error);
     let access = || open::log_access(&settings, context);
     let log = Log::open(&old, &args.files, &settings.store, &access).await;
-    let counts = match log.map_err(interrupted)? {
-        Log::Topic(log) => {
-            let request = RebuildTopicRequest {
-                store: store.clone(),
-                store_name: args.into.clone(),
-                options: options.clone(),
-                group: args.into_group.clone(),
-                registry: open::registry(&into, context)?,
-                rules: into.rules_request(&origins),
-                processor: open::processor_config(&into),
-                now_ms: context.now_ms,
-            };
-            let on_event = progress::notify_warnings();
-            let log = (&old, &*log);
-            let read = rebuild_topic(log, &request, &stop::on_signals, on_event).await;
-            read.map_err(interrupted)?
-        }
-        Log::Files(log) => {
-            let request = ingest::request(args.files.clone(), (&into, &origins), context)?;
-            let progress = &mut FileProgress::default();
-            rebuild_files(&log, &request, &stop::on_signals, progress).await?
-        }
+    let log = log.map_err(interrupted)?;
+    let import = ingest::request(args.files.clone(), (&into, &origins), context)?;
+    let request = CopyRequest {
+        store: &store,
+        store_name: &args.into,
+        options: &options,
+        group: args.into_group.as_deref(),
+        registry: &|| open::registry(&into, context),
+        processor: open::processor_config(&into),
+        now_ms: context.now_ms,
     };
+    let (progress, events) = (&mut FileProgress::default(), progress::notify_warnings());
+    let read = rebuild((&old, &log), (&request, &import), &stop::on_signals, progress, events);
+    let counts = read.await.map_err(interrupted)?;
     let ids = compare_ids(&old, &store, options.clone()).await?;
     let tags = copy_tags(&old, &store, options, report_uncovered).await?;
     print((&ids, &tags), &counts, (&settings.store, &args.into), format, printer)

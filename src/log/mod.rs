@@ -10,6 +10,7 @@
 //! | [`device`] | reads the records of a device |
 //! | [`device_partition`] | the partition of a device's records |
 //! | [`reference`] | rebuilds a store from its log, to compare both |
+//! | [`copy`] | reads a log into another store |
 //! | [`append`] | appends the samples of a request |
 //! | [`target`] | a topic that samples are sent to |
 //! | [`forget`] | appends the control records that erase trips |
@@ -25,6 +26,7 @@
 pub mod append;
 mod bounds;
 pub mod changes;
+pub mod copy;
 pub mod device;
 pub mod device_partition;
 pub mod epochs;

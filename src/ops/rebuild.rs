@@ -1,70 +1,40 @@
 //! Rebuild: reads the log of a store under other rules into a second store, and compares the trips
 //! and ids of both.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::ingest::{IngestRequest, ingest};
 use super::tags::{self, CopiedTags};
 use super::verify::ids::{self, Ids};
-use super::{Cancel, InvalidRequest, PartialResult, PreconditionFailed, SignalListener, Stopped};
-use crate::identity::DeviceId;
-use crate::kafka::group::Group;
-use crate::log::ReadProgress;
-use crate::log::epochs::{first_offsets, of_current_topic};
-use crate::log::files::{FilesLog, ImportStep};
-use crate::log::topic::TopicLog;
-use crate::log::topic_replay::TopicReplay;
-use crate::model::epoch::Epoch;
+use super::{InvalidRequest, SignalListener};
+use crate::log::copy::CopyRequest;
+use crate::log::{Log, ReadProgress};
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
-use crate::model::scalar::Version;
 use crate::model::tag::Tag;
 use crate::model::time::format_duration;
-use crate::pipeline::daemon::{DaemonEvent, OnEvent, Report, preflight};
-use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use crate::pipeline::schemas::{RegistryAccess, find_schemas};
-use crate::registry::Registry;
-use crate::sink::{Outputs, WorkerOptions, open_file_workers, open_workers};
-use crate::source::{Batch, Control, MAX_SCHEMAS};
-use crate::store::positions;
-use crate::store::schemas::SchemaHistory;
-use crate::store::{
-    Access, AnyStore, EmbeddedStore, EpochStore, Forget, GroupStore, Guide, KeyStore, OpenOptions,
-    SchemaStore, StoreUrl, TripStore,
-};
+use crate::pipeline::daemon::OnEvent;
+use crate::pipeline::processor::SampleCounts;
+use crate::store::{Access, AnyStore, OpenOptions, StoreUrl};
 
-/// Maximum number of devices that are erased in one transaction.
-const ERASE_BATCH: usize = 256;
-
-/// Repeats on a new store the imports and erasures of a store that was built from files, in the
-/// same order, so that the same rules give the same ids. `request` names the new store, its rules
-/// and the imported files, in any order.
+/// Reads the log of a store into a new one. Of `import`, which names the new store and its rules,
+/// files are read as it says.
 ///
 /// # Errors
-/// The files are not all that the old store was built from, or an import stopped early.
-pub async fn rebuild_files(
-    log: &FilesLog,
-    request: &IngestRequest,
+/// Those of [`Log::copy`], or the rules contradict each other.
+pub async fn rebuild(
+    (old, log): (&Arc<AnyStore>, &Log),
+    (request, import): (&CopyRequest<'_>, &IngestRequest),
     listen: SignalListener<'_>,
     progress: &mut dyn ReadProgress,
+    on_event: OnEvent,
 ) -> anyhow::Result<SampleCounts> {
-    let source = log.store.rules()?.unwrap_or_default();
-    let rules = other_rules(&request.rules, &source)?;
-    let request = &IngestRequest { rules: rules.clone().into(), ..request.clone() };
-    // Checked before anything is built: a missing file would go unnoticed later.
-    log.check_complete().await?;
-    let mut counts = SampleCounts::default();
-    for step in log.steps().await? {
-        match step {
-            ImportStep::Files(files) => {
-                let request = IngestRequest { files, ..request.clone() };
-                counts.add(&ingest(&request, listen, progress).await?.into_counts()?);
-            }
-            ImportStep::Forgets(forgets) => replay_forgets(forgets, request, &rules).await?,
-        }
-    }
-    Ok(counts)
+    let rules = other_rules(&import.rules, &log.rules()?)?;
+    let read_files = async |files| {
+        let request = IngestRequest { files, rules: rules.clone().into(), ..import.clone() };
+        ingest(&request, listen, &mut *progress).await?.into_counts()
+    };
+    log.copy((old, request), &rules, read_files, listen, on_event).await
 }
 
 /// The rules given, and those of the source store for the others.
@@ -79,223 +49,6 @@ fn other_rules(given: &RulesRequest, source: &Rules) -> Result<Rules, InvalidReq
         format_duration(rules.max_gap_ms),
         format_duration(rules.max_duration_ms)
     )))
-}
-
-/// Erases from the new store what was erased from the old one, unless an earlier run did.
-async fn replay_forgets(
-    forgets: Vec<(String, Forget)>,
-    request: &IngestRequest,
-    rules: &Rules,
-) -> anyhow::Result<()> {
-    let path = request.store_path("it is not a file")?;
-    let store = EmbeddedStore::open_writer(&path, rules, request.keep_changes)?;
-    let mut processor = Processor::new(&store, rules, ProcessorConfig::default()).await?;
-    let mut unwritten = BTreeSet::new();
-    for (device_id, Forget { before_ms, .. }) in forgets {
-        // `erased` below reads the store, so earlier forgets of the device have to be in it.
-        if unwritten.len() == ERASE_BATCH || unwritten.contains(&device_id) {
-            processor.flush().await?;
-            unwritten.clear();
-        }
-        if store.erased(&device_id).await?.is_some_and(|done| done.before_ms >= before_ms) {
-            continue;
-        }
-        unwritten.insert(device_id.clone());
-        let device_id = DeviceId::from_store(device_id);
-        let offset = processor.position().delivered;
-        let control = Some(Control::Forget { offset, device_id, before_ms, key: None });
-        processor.absorb(&Batch { control, ..Batch::default() }).await?;
-    }
-    Ok(processor.flush().await?)
-}
-
-/// How a topic is read into a new store.
-#[derive(Clone)]
-pub struct RebuildTopicRequest {
-    /// The new store.
-    pub store: StoreUrl,
-    /// The new store as messages name it.
-    pub store_name: String,
-    /// How the new store is opened.
-    pub options: OpenOptions,
-    /// Consumer group whose offsets are set to the end of what was read; a keyspace needs one.
-    pub group: Option<String>,
-    /// The registry of schemas that the old store does not have.
-    pub registry: Option<Arc<Registry>>,
-    /// Rules of the new store; the others, and its key rule, are those of the old store.
-    pub rules: RulesRequest,
-    /// How the partition workers run.
-    pub processor: ProcessorConfig,
-    /// Current time, ms since 1970: versions start here if the new store has no epoch yet.
-    pub now_ms: i64,
-}
-
-/// Reads the topic of a store into a new store.
-///
-/// # Errors
-/// The log does not hold all that the old store was built from, the new store belongs to another
-/// log or has other rules, brokers or servers fail, or a signal stopped it.
-pub async fn rebuild_topic(
-    (old, log): (&Arc<AnyStore>, &TopicLog),
-    request: &RebuildTopicRequest,
-    listen: SignalListener<'_>,
-    on_event: OnEvent,
-) -> anyhow::Result<SampleCounts> {
-    log.is_whole()?;
-    log.has_one_partition_count()?;
-    let source = &log.epochs.last().expect("there is an epoch").rules;
-    let rules = Rules { key: source.key.clone(), ..other_rules(&request.rules, source)? };
-    let mut cancel = listen(PartialResult::Read)?;
-    let job = RebuildJob { old, log, request, rules: &rules, on_event };
-    let access = Access::WriteTopic(&rules);
-    let report = match AnyStore::open_embedded(&request.store, access, &request.options)? {
-        Some(store) => job.read_into_file(&store, &mut cancel).await?,
-        None => job.read_into_keyspace(&mut cancel).await?,
-    };
-    match (report.stopped, cancel.signal()) {
-        (true, Some(signal)) => Err(Stopped { signal, partial: PartialResult::Read }.into()),
-        _ => Ok(report.counts),
-    }
-}
-
-struct RebuildJob<'a> {
-    old: &'a Arc<AnyStore>,
-    log: &'a TopicLog,
-    request: &'a RebuildTopicRequest,
-    /// Rules of the new store.
-    rules: &'a Rules,
-    on_event: OnEvent,
-}
-
-impl RebuildJob<'_> {
-    /// The epoch of the new store; if it has none, one that starts with the log is added.
-    async fn ensure_epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
-        let name = &self.request.store_name;
-        let old = self.log.epochs.last().expect("there is an epoch");
-        preflight::check_rules(self.rules)?;
-        let start_offsets = (0..).zip(first_offsets(&self.log.epochs)).collect();
-        let base = self.request.now_ms.saturating_mul(1000);
-        let (topic, partitions) = (old.topic.clone(), old.partitions);
-        // The partitioner belongs to the topic, not to the store.
-        let partitioner = old.partitioner;
-        let first = Epoch {
-            epoch: 1,
-            topic,
-            partitions,
-            start_offsets,
-            base: Version(base),
-            rules: self.rules.clone(),
-            partitioner,
-            topic_id: old.topic_id.clone(),
-            keeps_positions: true,
-        };
-        store.add_epoch(&first).await?;
-        let [epoch] = <[Epoch; 1]>::try_from(store.epochs().await?).map_err(|epochs| {
-            PreconditionFailed(format!("store `{name}` has {} epochs of its own", epochs.len()))
-        })?;
-        preflight::check_origin(&epoch, &first.topic, &first.rules.into(), name)?;
-        // Exactly the keys of the old store: control records count in both stores or in neither.
-        preflight::control_keys(store, &self.log.keys, name).await?;
-        Ok(epoch)
-    }
-
-    /// Gives the new store the schemas of the old one: those of the newest epoch come first. A
-    /// schema counts from the first record on, also where it became known later. Ids that the
-    /// registry did not know stay unknown at the records of the old store; others are asked for.
-    async fn take_schemas<S: SchemaStore + 'static>(
-        &self,
-        store: Arc<S>,
-        replay: TopicReplay,
-    ) -> anyhow::Result<TopicReplay> {
-        let epoch = &replay.epochs[0];
-        if epoch.rules.names_schemas() {
-            let (old, mut history) = (&self.log.schemas, SchemaHistory::default());
-            for ((_, id), verdict) in old.verdicts.iter().rev() {
-                history.keep(&*store, (epoch.epoch, MAX_SCHEMAS), *id, verdict).await?;
-            }
-            let read = of_current_topic(&self.log.epochs);
-            for unknown in read.iter().filter_map(|it| old.histories.get(&it.epoch)) {
-                for (partition, until) in unknown.unknown() {
-                    history.keep_until(&*store, (epoch.epoch, *partition), *until).await?;
-                }
-            }
-        }
-        let on_event = Arc::clone(&self.on_event);
-        let on_waiting = Arc::new(move |why: String| on_event(DaemonEvent::Waiting(why)));
-        let registry = self.request.registry.clone();
-        let find_schemas = find_schemas(store, RegistryAccess { registry, on_waiting });
-        Ok(TopicReplay { find_schemas, ..replay })
-    }
-
-    /// Reads each partition from its start offset to the end of the topic.
-    fn topic_replay(&self, epoch: Epoch, start: Vec<i64>) -> anyhow::Result<TopicReplay> {
-        let ends = self.log.extents.iter().map(|extent| extent.next);
-        let spans = start.into_iter().zip(ends).map(|(start, end)| start..end.max(start)).collect();
-        Ok(TopicReplay { epochs: vec![epoch], ..self.log.reread(spans, None)? })
-    }
-
-    /// Takes the partition of each device from the old store.
-    fn workers(&self) -> WorkerOptions {
-        let guide = Guide::new(Arc::clone(self.old), &self.log.epochs).merged();
-        WorkerOptions { guide: Some(guide), tally: None }
-    }
-
-    fn worker_options(&self) -> (ProcessorConfig, OnEvent) {
-        (self.request.processor, Arc::clone(&self.on_event))
-    }
-
-    async fn read_into_file(
-        &self,
-        store: &Arc<EmbeddedStore>,
-        cancel: &mut Cancel,
-    ) -> anyhow::Result<Report> {
-        let epoch = self.ensure_epoch(&**store).await?;
-        let mut start = Vec::new();
-        for (&partition, &first) in &epoch.start_offsets {
-            let position = store.position_of(partition)?.unwrap_or(first);
-            store.set_position(partition, position)?;
-            start.push(position);
-        }
-        let open = open_file_workers(store, self.workers());
-        let replay = self.topic_replay(epoch, start)?;
-        let replay = self.take_schemas(Arc::clone(store), replay).await?;
-        Ok(replay.run(open, self.worker_options(), cancel.wait()).await?)
-    }
-
-    async fn read_into_keyspace(&self, cancel: &mut Cancel) -> anyhow::Result<Report> {
-        let Some(name) = &self.request.group else {
-            let problem = "a keyspace stores no offsets; name with --into-group the consumer group \
-                 that `tstar run` will read as";
-            return Err(InvalidRequest(problem.into()).into());
-        };
-        let group = Group::new(self.log.brokers(), name)?;
-        let members = group.members()?;
-        if members > 0 {
-            let problem = format!("group `{name}` has {members} members; stop them first");
-            return Err(PreconditionFailed(problem).into());
-        }
-        let RebuildTopicRequest { store, options, .. } = self.request;
-        let access = Access::WriteTopic(self.rules);
-        let store = Arc::new(AnyStore::open(store, access, options.clone()).await?);
-        let epoch = self.ensure_epoch(&*store).await?;
-        let kept = Arc::new(epoch.clone());
-        let outputs = Outputs::Topics(self.log.outputs(false)?, Some(Arc::clone(&kept)));
-        let trips = Arc::clone(&store);
-        let open = open_workers(move || trips.for_worker(), outputs, self.workers());
-        let start = epoch.start_offsets.values().copied().collect();
-        let replay = self.topic_replay(epoch, start)?;
-        let replay = self.take_schemas(Arc::clone(&store), replay).await?;
-        let report = replay.run(open, self.worker_options(), cancel.wait()).await?;
-        if !report.stopped {
-            let ends = (0..).zip(replay.spans.iter().map(|span| span.end)).collect();
-            // The last record of a span may lie before its end.
-            positions::raise(&*store, &kept, &ends).await?;
-            group.set(self.log.topic(), &ends)?;
-            let former = store.group().await?;
-            store.keep_group(former.as_deref(), name).await?;
-        }
-        Ok(report)
-    }
 }
 
 /// Compares the trips and ids of the old store with those of the new one.

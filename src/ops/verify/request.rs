@@ -8,6 +8,7 @@ use serde::ser::{Serialize, Serializer};
 use super::compare::{CompareOptions, compare};
 use super::{Comparison, Difference};
 use crate::identity::DeviceId;
+use crate::log::positions::keeps_own;
 use crate::log::reference::{Build, Reference, Workspace};
 use crate::log::{Log, ReadProgress};
 use crate::ops::{NoResult, PartialResult, PreconditionFailed, SignalListener};
@@ -86,7 +87,7 @@ pub async fn open_store(
     repair: bool,
 ) -> anyhow::Result<AnyStore> {
     let reader = AnyStore::open(url, Access::Read, options.clone()).await?;
-    if !repair || reader.embedded().is_none() {
+    if !repair || !keeps_own(&reader) {
         return Ok(reader);
     }
     let rules = reader.rules().await?.ok_or_else(|| {
