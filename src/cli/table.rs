@@ -1,9 +1,11 @@
 //! Human-readable tables.
 
+use std::iter;
+
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::model::visible::visible;
-use crate::views::{Answer, Extras, TripJson};
+use crate::views::{Answer, Extras, OWN_FIELDS, TripJson};
 
 /// Rows under a header; the cells of the columns `right` are aligned to the right. Hidden
 /// characters are made visible.
@@ -24,34 +26,22 @@ pub fn rows<const N: usize>(columns: [&str; N], right: &[usize], rows: &[[String
 /// One trip, a line per value.
 pub fn answer(trip: &TripJson, extras: &Extras) -> String {
     let answer = Answer { trip: trip.clone(), extras };
-    fields(&serde_json::to_value(answer).expect("an answer is plain data"), &COLUMN_ORDER)
+    fields(&serde_json::to_value(answer).expect("an answer is plain data"), &line_order())
 }
 
-/// Order of the lines of one trip.
-const COLUMN_ORDER: [&str; 22] = [
-    "id",
-    "requested_id",
-    "match",
-    "merged",
-    "device_id",
-    "t_star",
-    "start_time",
-    "end_time",
-    "open",
-    "duration_s",
-    "samples",
-    "distance_m",
-    "avg_speed_mps",
-    "max_speed_mps",
-    "jumps",
-    "driver",
-    "start",
-    "end",
-    "bbox",
-    "absorbed",
-    "tags",
-    "version",
-];
+/// Order of the lines of one trip: its fields, and what a request adds after some of them.
+fn line_order() -> Vec<&'static str> {
+    let added = |name| match name {
+        "id" => ["requested_id", "match", "merged"].as_slice(),
+        "end_time" => &["open"],
+        "absorbed" => &["tags"],
+        _ => &[],
+    };
+    OWN_FIELDS
+        .iter()
+        .flat_map(|name| iter::once(*name).chain(added(name).iter().copied()))
+        .collect()
+}
 
 /// The fields of an object, a line per field, in the given order.
 pub fn fields(object: &serde_json::Value, order: &[&str]) -> String {

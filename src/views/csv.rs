@@ -1,9 +1,10 @@
 //! Trips and samples as CSV.
 
 use super::Extras;
-use super::form::{FormSpec, Frame, Layout, PathRule, PointView};
+use super::fields::{Column, FlatTrip, Kind, Value, columns};
+use super::form::{FormSpec, Frame, Layout, PathRule, PointView, TripView};
 use super::json::json;
-use super::trip_json::{Answer, reading};
+use super::trip_json::reading;
 use crate::model::time::format_time;
 use crate::timeline::ReadingKind;
 
@@ -15,39 +16,13 @@ pub(super) static CSV: FormSpec = FormSpec {
            formula",
     media_type: None,
     path: PathRule::Never,
-    trips: Layout::Text(rows_after(header), |trip| Ok(csv_line(&csv_values(&trip.answer)))),
+    trips: Layout::Text(rows_after(header), |trip| Ok(csv_line(&csv_values(trip)))),
     points: Some(Layout::Text(rows_after(|_| csv_line(POINT_COLUMNS)), point_line)),
 };
 
 const fn rows_after(start: fn(&Extras) -> String) -> Frame {
     Frame { start, separators: ["", ""], ends: ["", ""] }
 }
-
-/// CSV columns; those of [`Extras`] that are set follow them.
-pub(super) const COLUMNS: [&str; 22] = [
-    "id",
-    "device_id",
-    "t_star",
-    "start_time",
-    "end_time",
-    "duration_s",
-    "samples",
-    "distance_m",
-    "avg_speed_mps",
-    "max_speed_mps",
-    "jumps",
-    "driver",
-    "start_lat",
-    "start_lon",
-    "end_lat",
-    "end_lon",
-    "bbox_west",
-    "bbox_south",
-    "bbox_east",
-    "bbox_north",
-    "absorbed",
-    "version",
-];
 
 /// CSV columns of samples.
 const POINT_COLUMNS: &[&str] = &[
@@ -80,9 +55,8 @@ fn point_line(point: &PointView<'_>) -> String {
 }
 
 fn header(extras: &Extras) -> String {
-    let columns = COLUMNS.iter().map(|name| (*name).to_owned());
-    let extra = extra_values(extras).into_iter().map(|(name, _)| name.to_owned());
-    csv_line(&columns.chain(extra).collect::<Vec<_>>())
+    let extra = extra_values(extras).into_iter().map(|(name, _)| name);
+    csv_line(&columns().map(|column| column.name).chain(extra).collect::<Vec<_>>())
 }
 
 fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
@@ -111,30 +85,19 @@ fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
     values
 }
 
-/// The values of [`COLUMNS`] and of the extras; an absent value is empty.
-fn csv_values(answer: &Answer<'_>) -> Vec<String> {
-    let trip = &answer.trip;
-    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let mut values = vec![
-        trip.id.clone(),
-        trip.device_id.clone(),
-        trip.t_star.clone(),
-        trip.start_time.clone(),
-        trip.end_time.clone(),
-        trip.duration_s.to_string(),
-        trip.samples.to_string(),
-        trip.distance_m.to_string(),
-        number(trip.avg_speed_mps),
-        number(trip.max_speed_mps),
-        trip.jumps.map(|jumps| jumps.to_string()).unwrap_or_default(),
-        trip.driver.clone().unwrap_or_default(),
-    ];
-    let positions = [trip.start.lat, trip.start.lon, trip.end.lat, trip.end.lon];
-    values.extend(positions.iter().chain(&trip.bbox).map(f64::to_string));
-    values.push(trip.absorbed.join(" "));
-    values.push(trip.version.to_string());
-    values.extend(extra_values(answer.extras).into_iter().map(|(_, value)| value));
-    values
+/// The values of the columns and of the extras; an absent value is empty.
+fn csv_values(view: &TripView<'_>) -> Vec<String> {
+    let trip = FlatTrip::new(view.row, &view.answer.trip);
+    let text = |column: &Column| match (column.read)(&trip) {
+        None => String::new(),
+        Some(Value::Text(text)) => text.to_owned(),
+        Some(Value::Double(number)) => number.to_string(),
+        Some(Value::Int32(number)) => number.to_string(),
+        Some(Value::Int64(ms)) if column.kind == Kind::Time => format_time(ms),
+        Some(Value::Int64(number)) => number.to_string(),
+    };
+    let extras = extra_values(view.answer.extras).into_iter().map(|(_, value)| value);
+    columns().map(text).chain(extras).collect()
 }
 
 /// One line of CSV, quoted where RFC 4180 requires it.

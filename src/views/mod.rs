@@ -6,6 +6,7 @@
 mod csv;
 pub mod event;
 mod explain;
+mod fields;
 mod form;
 mod geo;
 mod json;
@@ -19,11 +20,12 @@ mod writer;
 mod xml;
 
 pub use explain::{Explanation, LogPosition};
+pub use fields::{OWN_FIELDS, TRIP_FIELDS};
 pub use form::{Form, FormSpec, PathRule, enumerated};
 pub use simplify::simplify;
 pub use tag_json::{TagJson, TagValues, TripTagJson, tag_values, trip_tags};
 pub(crate) use trip_json::text_id;
-pub use trip_json::{Answer, Extras, LatLon, Match, TRIP_FIELDS, TripJson, is_open};
+pub use trip_json::{Answer, Extras, LatLon, Match, TripJson, is_open};
 pub use writer::TripWriter;
 
 use crate::codec::trip_row::RowError;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::fields::trip_fields;
 use super::tag_json::TagValues;
 use super::{ViewError, simplify};
 use crate::codec::trip_row::TripRow;
@@ -11,56 +12,37 @@ use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::timeline::{Path, ReadingKind, Sample, Stop, StopRule, moving_ms, stops};
 
-/// A trip, keys in the order of the contract.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct TripJson {
-    /// Text id.
-    pub id: String,
-    /// Device id.
-    pub device_id: String,
-    /// Identity time.
-    #[schema(format = DateTime)]
-    pub t_star: String,
-    /// Time of the earliest sample.
-    #[schema(format = DateTime)]
-    pub start_time: String,
-    /// Time of the latest sample.
-    #[schema(format = DateTime)]
-    pub end_time: String,
-    /// Time from start to end, s.
-    pub duration_s: f64,
-    /// Number of kept samples.
-    pub samples: i32,
-    /// Length of the path without its jumps, m, to 0.1.
-    pub distance_m: f64,
-    /// Distance divided by the duration without the jumps, m/s, to 0.01; null if that is 0.
-    pub avg_speed_mps: Option<f64>,
-    /// Largest reported speed, m/s.
-    pub max_speed_mps: Option<f64>,
-    /// Number of jumps: legs faster than `max_leg_speed`; null without that rule.
-    pub jumps: Option<i32>,
-    /// Driver named by the earliest sample that has one.
-    pub driver: Option<String>,
-    /// Position of the earliest sample.
-    pub start: LatLon,
-    /// Position of the latest sample.
-    pub end: LatLon,
-    /// West, south, east, north, degrees.
-    pub bbox: [f64; 4],
-    /// Text ids that merges retired, ordered by their time.
-    pub absorbed: Vec<String>,
-    /// Version of the last change.
-    pub version: i64,
-    /// The samples, if requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathJson>,
-    /// The stops, if requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stops: Option<Vec<StopJson>>,
-    /// Duration without the stops, s, if they are requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub moving_s: Option<f64>,
+macro_rules! define_trip {
+    ($row:ident, $($(#[$meta:meta])* $name:ident: $type:ty,
+        $columns:tt = $value:expr;)*) => {
+        /// A trip, keys in the order of the contract.
+        #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+        pub struct TripJson {
+            $($(#[$meta])* pub $name: $type,)*
+            /// The samples, if requested.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub path: Option<PathJson>,
+            /// The stops, if requested.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub stops: Option<Vec<StopJson>>,
+            /// Duration without the stops, s, if they are requested.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub moving_s: Option<f64>,
+        }
+
+        impl TripJson {
+            /// The trip of a row, without its path.
+            ///
+            /// # Errors
+            /// An id of the trip has no text form.
+            pub fn from_row($row: &TripRow) -> Result<Self, ViewError> {
+                Ok(Self { $($name: $value,)* path: None, stops: None, moving_s: None })
+            }
+        }
+    };
 }
+
+trip_fields!(define_trip);
 
 /// A stop: the device stayed within a radius of its first sample.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -76,33 +58,6 @@ pub struct StopJson {
     /// Position of its first sample.
     pub position: LatLon,
 }
-
-/// The names of the fields that a trip in a list may have, in their order.
-pub const TRIP_FIELDS: [&str; 23] = [
-    "id",
-    "device_id",
-    "t_star",
-    "start_time",
-    "end_time",
-    "duration_s",
-    "samples",
-    "distance_m",
-    "avg_speed_mps",
-    "max_speed_mps",
-    "jumps",
-    "driver",
-    "start",
-    "end",
-    "bbox",
-    "absorbed",
-    "version",
-    "path",
-    "stops",
-    "moving_s",
-    "tags",
-    "open",
-    "fresh",
-];
 
 /// A position, degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
@@ -225,41 +180,16 @@ pub(crate) fn text_id(device: &str, t_star_ms: DeviceTime) -> Result<String, Vie
     })
 }
 
-impl TripJson {
-    /// The trip of a row, without its path.
-    ///
-    /// # Errors
-    /// An id of the trip has no text form.
-    pub fn from_row(row: &TripRow) -> Result<Self, ViewError> {
-        let device = row.device_id.as_str();
-        let absorbed = row.absorbed.keys().map(|t_star_ms| text_id(device, *t_star_ms));
-        let duration_s = seconds(row.end_ms - row.start_ms);
-        let counted_s = duration_s - row.jump_s.unwrap_or(0.0);
-        Ok(Self {
-            id: text_id(device, row.t_star_ms)?,
-            device_id: device.to_owned(),
-            t_star: format_time(row.t_star_ms.ms()),
-            start_time: format_time(row.start_ms.ms()),
-            end_time: format_time(row.end_ms.ms()),
-            duration_s,
-            samples: row.samples,
-            distance_m: (row.distance_m * 10.0).round() / 10.0,
-            avg_speed_mps: (counted_s > 0.0)
-                .then(|| (row.distance_m / counted_s * 100.0).round() / 100.0),
-            max_speed_mps: row.max_speed_mps,
-            jumps: row.jumps,
-            driver: row.driver.clone(),
-            start: LatLon { lat: row.start_lat, lon: row.start_lon },
-            end: LatLon { lat: row.end_lat, lon: row.end_lon },
-            bbox: [row.min_lon, row.min_lat, row.max_lon, row.max_lat],
-            absorbed: absorbed.collect::<Result<_, _>>()?,
-            version: row.version.get(),
-            path: None,
-            stops: None,
-            moving_s: None,
-        })
-    }
+fn absorbed_ids(row: &TripRow) -> Result<Vec<String>, ViewError> {
+    row.absorbed.keys().map(|t_star_ms| text_id(&row.device_id, *t_star_ms)).collect()
+}
 
+fn avg_speed_mps(row: &TripRow) -> Option<f64> {
+    let counted_s = seconds(row.end_ms - row.start_ms) - row.jump_s.unwrap_or(0.0);
+    (counted_s > 0.0).then(|| (row.distance_m / counted_s * 100.0).round() / 100.0)
+}
+
+impl TripJson {
     /// Adds the path of the row. `tolerance_m`, in metres, simplifies it.
     ///
     /// # Errors

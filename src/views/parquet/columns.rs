@@ -143,10 +143,12 @@ impl<'a> Row<'a> {
         self.bytes += value.append_to(&mut column.values);
     }
 
-    /// A value that may be absent.
+    /// A value that may be absent, unless the column is required.
     pub fn optional(&mut self, value: Option<impl Cell>) {
         let column = self.next();
-        column.definitions.push(value.is_some().into());
+        if column.max_definition > 0 {
+            column.definitions.push(value.is_some().into());
+        }
         self.bytes += value.map_or(0, |value| value.append_to(&mut column.values));
     }
 

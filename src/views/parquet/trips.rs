@@ -6,46 +6,65 @@ use parquet::data_type::ByteArray;
 use parquet::file::metadata::KeyValue;
 use serde_json::json;
 
+use super::columns::Row;
 use super::table::Table;
 use crate::codec::trip_row::TripRow;
 use crate::timeline::Path;
+use crate::views::fields::{Column, FlatTrip, Kind, Value, columns};
 use crate::views::json::json as as_json;
 use crate::views::{Answer, ViewError};
 
-/// The columns of trips: those of CSV, the bbox as a group, the tags as JSON, and the samples.
-const TRIPS: &str = "message trip {
-    REQUIRED BYTE_ARRAY id (STRING);
-    REQUIRED BYTE_ARRAY device_id (STRING);
-    REQUIRED INT64 t_star (TIMESTAMP(MILLIS,true));
-    REQUIRED INT64 start_time (TIMESTAMP(MILLIS,true));
-    REQUIRED INT64 end_time (TIMESTAMP(MILLIS,true));
-    REQUIRED DOUBLE duration_s;
-    REQUIRED INT32 samples;
-    REQUIRED DOUBLE distance_m;
-    OPTIONAL DOUBLE avg_speed_mps;
-    OPTIONAL DOUBLE max_speed_mps;
-    OPTIONAL INT32 jumps;
-    OPTIONAL BYTE_ARRAY driver (STRING);
-    REQUIRED DOUBLE start_lat;
-    REQUIRED DOUBLE start_lon;
-    REQUIRED DOUBLE end_lat;
-    REQUIRED DOUBLE end_lon;
-    REQUIRED group absorbed (LIST) {
-        REPEATED group list { REQUIRED BYTE_ARRAY element (STRING); }
+/// The schema: the columns of CSV, with the retired ids as a list and the bbox as a group, the tags
+/// as JSON, and the samples.
+fn schema() -> String {
+    let column = |column: &Column| {
+        let (name, presence) =
+            (column.name, ["REQUIRED", "OPTIONAL"][usize::from(column.is_optional)]);
+        match column.kind {
+            Kind::Edge => String::new(),
+            Kind::Ids => format!(
+                "REQUIRED group {name} (LIST) {{
+                    REPEATED group list {{ REQUIRED BYTE_ARRAY element (STRING); }}
+                }}"
+            ),
+            Kind::Text => format!("{presence} BYTE_ARRAY {name} (STRING);"),
+            Kind::Time => format!("{presence} INT64 {name} (TIMESTAMP(MILLIS,true));"),
+            Kind::Double => format!("{presence} DOUBLE {name};"),
+            Kind::Int32 => format!("{presence} INT32 {name};"),
+            Kind::Int64 => format!("{presence} INT64 {name};"),
+        }
+    };
+    let columns: String = columns().map(column).collect();
+    format!(
+        "message trip {{
+            {columns}
+            OPTIONAL BYTE_ARRAY tags (STRING);
+            REQUIRED group bbox {{
+                REQUIRED DOUBLE xmin;
+                REQUIRED DOUBLE ymin;
+                REQUIRED DOUBLE xmax;
+                REQUIRED DOUBLE ymax;
+            }}
+            REQUIRED group times (LIST) {{
+                REPEATED group list {{ REQUIRED INT64 element (TIMESTAMP(MILLIS,true)); }}
+            }}
+            REQUIRED BYTE_ARRAY geometry;
+        }}"
+    )
+}
+
+/// Adds the value of a column; the bbox follows as a group.
+fn fill(out: &mut Row<'_>, column: &Column, it: &FlatTrip<'_>) {
+    match (column.kind, (column.read)(it)) {
+        (Kind::Edge, _) => (),
+        (Kind::Ids, _) => out.list(it.trip.absorbed.iter().map(|id| ByteArray::from(&**id))),
+        (_, None) => out.optional(None::<i32>),
+        (_, Some(Value::Text(text))) => out.optional(Some(ByteArray::from(text))),
+        (_, Some(Value::Double(number))) => out.optional(Some(number)),
+        (_, Some(Value::Int32(number))) => out.optional(Some(number)),
+        (_, Some(Value::Int64(number))) => out.optional(Some(number)),
     }
-    REQUIRED INT64 version;
-    OPTIONAL BYTE_ARRAY tags (STRING);
-    REQUIRED group bbox {
-        REQUIRED DOUBLE xmin;
-        REQUIRED DOUBLE ymin;
-        REQUIRED DOUBLE xmax;
-        REQUIRED DOUBLE ymax;
-    }
-    REQUIRED group times (LIST) {
-        REPEATED group list { REQUIRED INT64 element (TIMESTAMP(MILLIS,true)); }
-    }
-    REQUIRED BYTE_ARRAY geometry;
-}";
+}
 
 /// A GeoParquet file of trips.
 pub(in crate::views) struct TripTable<W: Write> {
@@ -59,7 +78,7 @@ pub(in crate::views) struct TripTable<W: Write> {
 impl<W: Write> TripTable<W> {
     /// Begins the file.
     pub fn new(out: W) -> Result<Self, ViewError> {
-        Ok(Self { table: Table::new(out, TRIPS)?, bbox: None, has: [false; 2] })
+        Ok(Self { table: Table::new(out, &schema())?, bbox: None, has: [false; 2] })
     }
 
     /// Adds a trip.
@@ -74,24 +93,9 @@ impl<W: Write> TripTable<W> {
         *bbox =
             [bbox[0].min(own[0]), bbox[1].min(own[1]), bbox[2].max(own[2]), bbox[3].max(own[3])];
         self.has[usize::from(path.len() > 1)] = true;
+        let flat = FlatTrip { row, trip, absorbed: None };
         self.table.write(|out| {
-            out.value(ByteArray::from(&*trip.id));
-            out.value(ByteArray::from(&*trip.device_id));
-            for time_ms in [row.t_star_ms, row.start_ms, row.end_ms] {
-                out.value(time_ms.ms());
-            }
-            out.value(trip.duration_s);
-            out.value(trip.samples);
-            out.value(trip.distance_m);
-            out.optional(trip.avg_speed_mps);
-            out.optional(trip.max_speed_mps);
-            out.optional(trip.jumps);
-            out.optional(trip.driver.as_deref().map(ByteArray::from));
-            for degrees in [trip.start.lat, trip.start.lon, trip.end.lat, trip.end.lon] {
-                out.value(degrees);
-            }
-            out.list(trip.absorbed.iter().map(|id| ByteArray::from(&**id)));
-            out.value(trip.version);
+            columns().for_each(|column| fill(out, column, &flat));
             let tags = extras.tags.as_ref().filter(|tags| !tags.is_empty());
             out.optional(tags.map(|tags| ByteArray::from(&*as_json(tags))));
             for degrees in own {

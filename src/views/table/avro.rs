@@ -7,38 +7,37 @@ use std::sync::LazyLock;
 use prost::encoding::encode_varint;
 use serde_json::{Value as Json, json};
 
-use super::TableTrip;
-use super::fields::{FIELDS, Field, Kind, Value};
+use crate::views::fields::{Column, FlatTrip, Kind, Value, columns};
 
 /// The schema of values, as it is registered.
 pub static AVRO_SCHEMA: LazyLock<String> = LazyLock::new(|| {
-    let fields: Vec<_> = FIELDS.iter().map(|(name, field)| schema_of(name, field)).collect();
+    let fields: Vec<_> = columns().map(schema_of).collect();
     let doc = "A trip of tstar. Times are UTC; units are in docs/data-out.md.";
     json!({"type": "record", "name": "Trip", "namespace": "tstar", "doc": doc, "fields": fields})
         .to_string()
 });
 
-fn schema_of(name: &str, field: &Field) -> Json {
-    let kind = match field.kind() {
-        Kind::Text => json!("string"),
-        Kind::Double => json!("double"),
+fn schema_of(column: &Column) -> Json {
+    let kind = match column.kind {
+        Kind::Text | Kind::Ids => json!("string"),
+        Kind::Double | Kind::Edge => json!("double"),
         Kind::Int32 => json!("int"),
         Kind::Int64 => json!("long"),
         Kind::Time => json!({"type": "long", "logicalType": "timestamp-millis"}),
     };
-    match field.is_optional() {
-        true => json!({"name": name, "type": ["null", kind], "default": null}),
-        false => json!({"name": name, "type": kind}),
+    match column.is_optional {
+        true => json!({"name": column.name, "type": ["null", kind], "default": null}),
+        false => json!({"name": column.name, "type": kind}),
     }
 }
 
 /// The id of the schema, framed, and a trip.
-pub(super) fn encode(trip: &TableTrip<'_>, schema_id: u32) -> Vec<u8> {
+pub(super) fn encode(trip: &FlatTrip<'_>, schema_id: u32) -> Vec<u8> {
     let mut bytes = vec![0];
     bytes.extend(schema_id.to_be_bytes());
-    for (_, field) in &FIELDS {
-        let value = field.read(trip);
-        if field.is_optional() {
+    for column in columns() {
+        let value = (column.read)(trip);
+        if column.is_optional {
             // The type within the union of null and another.
             write_long(&mut bytes, i64::from(value.is_some()));
         }

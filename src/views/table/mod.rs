@@ -2,15 +2,14 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `fields` | names, types and values |
 //! | `json` | JSON with its schema, as Kafka Connect reads it |
 //! | `avro` | Avro, by a schema of a registry |
 
 mod avro;
-mod fields;
 mod json;
 
 pub use self::avro::AVRO_SCHEMA;
+use super::fields::FlatTrip;
 use super::{TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
 
@@ -26,14 +25,6 @@ pub enum TableFormat {
     },
 }
 
-/// What the fields of a record are made of.
-struct TableTrip<'a> {
-    row: &'a TripRow,
-    trip: TripJson,
-    /// The retired ids, separated by spaces; `None` if they are left out.
-    absorbed: Option<String>,
-}
-
 impl TableFormat {
     /// The trip of a row, without its path. If that is longer than `max_bytes`, the ids that merges
     /// retired are left out: `absorbed` is null.
@@ -42,8 +33,7 @@ impl TableFormat {
     /// An id of the trip has no text form.
     pub fn encode(self, row: &TripRow, max_bytes: usize) -> Result<Vec<u8>, ViewError> {
         let trip = TripJson::from_row(row)?;
-        let absorbed = Some(trip.absorbed.join(" "));
-        let mut trip = TableTrip { row, trip, absorbed };
+        let mut trip = FlatTrip::new(row, &trip);
         let whole = self.encode_trip(&trip);
         if whole.len() <= max_bytes {
             return Ok(whole);
@@ -52,7 +42,7 @@ impl TableFormat {
         Ok(self.encode_trip(&trip))
     }
 
-    fn encode_trip(self, trip: &TableTrip<'_>) -> Vec<u8> {
+    fn encode_trip(self, trip: &FlatTrip<'_>) -> Vec<u8> {
         match self {
             Self::Json => json::encode(trip),
             Self::Avro { schema_id } => avro::encode(trip, schema_id),

@@ -1,0 +1,197 @@
+//! The fields of a trip on its way out: names, types, units and values, in one list. JSON has them
+//! as they are; CSV, Parquet and the table topic as flat columns.
+
+use serde::Serialize;
+
+use super::TripJson;
+use crate::codec::trip_row::TripRow;
+
+/// Calls a macro with the list of fields, in the order of the contract. An entry here makes a field
+/// of every output format, of the fields of lists, and of the schemas of all of them; `schema/` has
+/// the views of SQLite.
+///
+/// `doc, name: type in JSON, columns = value of a row`, where the columns of
+/// - `[Kind]` and `[optional Kind]` are the field,
+/// - `[time field of TripRow]` are ms since 1970,
+/// - `[position]` are `_lat` and `_lon`,
+/// - `[bbox]` are the four edges, in Parquet a group,
+/// - `[ids]` are a text, separated by spaces, in Parquet a list.
+macro_rules! trip_fields {
+    ($callback:ident) => {
+        $callback! { row,
+            /// Text id.
+            id: String, [Text] = text_id(&row.device_id, row.t_star_ms)?;
+            /// Device id.
+            device_id: String, [Text] = row.device_id.clone();
+            /// Identity time.
+            #[schema(format = DateTime)]
+            t_star: String, [time t_star_ms] = format_time(row.t_star_ms.ms());
+            /// Time of the earliest sample.
+            #[schema(format = DateTime)]
+            start_time: String, [time start_ms] = format_time(row.start_ms.ms());
+            /// Time of the latest sample.
+            #[schema(format = DateTime)]
+            end_time: String, [time end_ms] = format_time(row.end_ms.ms());
+            /// Time from start to end, s.
+            duration_s: f64, [Double] = seconds(row.end_ms - row.start_ms);
+            /// Number of kept samples.
+            samples: i32, [Int32] = row.samples;
+            /// Length of the path without its jumps, m, to 0.1.
+            distance_m: f64, [Double] = (row.distance_m * 10.0).round() / 10.0;
+            /// Distance divided by the duration without the jumps, m/s, to 0.01; null if that is 0.
+            avg_speed_mps: Option<f64>, [optional Double] = avg_speed_mps(row);
+            /// Largest reported speed, m/s.
+            max_speed_mps: Option<f64>, [optional Double] = row.max_speed_mps;
+            /// Number of jumps: legs faster than `max_leg_speed`; null without that rule.
+            jumps: Option<i32>, [optional Int32] = row.jumps;
+            /// Driver named by the earliest sample that has one.
+            driver: Option<String>, [optional Text] = row.driver.clone();
+            /// Position of the earliest sample.
+            start: LatLon, [position] = LatLon { lat: row.start_lat, lon: row.start_lon };
+            /// Position of the latest sample.
+            end: LatLon, [position] = LatLon { lat: row.end_lat, lon: row.end_lon };
+            /// West, south, east, north, degrees.
+            bbox: [f64; 4], [bbox] = [row.min_lon, row.min_lat, row.max_lon, row.max_lat];
+            /// Text ids that merges retired, ordered by their time.
+            absorbed: Vec<String>, [ids] = absorbed_ids(row)?;
+            /// Version of the last change.
+            version: i64, [Int64] = row.version.get();
+        }
+    };
+}
+
+pub(super) use trip_fields;
+
+/// What the columns of a trip are read from.
+pub(super) struct FlatTrip<'a> {
+    pub row: &'a TripRow,
+    pub trip: &'a TripJson,
+    /// The retired ids, separated by spaces; `None` if they are left out.
+    pub absorbed: Option<String>,
+}
+
+impl<'a> FlatTrip<'a> {
+    /// A trip with its retired ids.
+    pub fn new(row: &'a TripRow, trip: &'a TripJson) -> Self {
+        Self { row, trip, absorbed: Some(trip.absorbed.join(" ")) }
+    }
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    /// Milliseconds since 1970.
+    Time,
+    Double,
+    Int32,
+    Int64,
+    /// A number: an edge of the bbox.
+    Edge,
+    /// A text: the retired ids.
+    Ids,
+}
+
+/// The value of a column.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Value<'a> {
+    Text(&'a str),
+    Double(f64),
+    Int32(i32),
+    /// Times as well, in ms since 1970.
+    Int64(i64),
+}
+
+/// A column of flat formats.
+pub(super) struct Column {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub is_optional: bool,
+    pub read: for<'a> fn(&'a FlatTrip<'_>) -> Option<Value<'a>>,
+}
+
+macro_rules! column {
+    ($name:expr, $kind:ident, $is_optional:literal, $read:expr) => {
+        Column { name: $name, kind: Kind::$kind, is_optional: $is_optional, read: $read }
+    };
+}
+
+macro_rules! columns {
+    ($name:ident, [Text]) => {
+        [column!(stringify!($name), Text, false, |it| Some(Value::Text(&it.trip.$name)))]
+    };
+    ($name:ident, [optional Text]) => {
+        [column!(stringify!($name), Text, true, |it| it.trip.$name.as_deref().map(Value::Text))]
+    };
+    ($name:ident, [time $of:ident]) => {
+        [column!(stringify!($name), Time, false, |it| Some(Value::Int64(it.row.$of.ms())))]
+    };
+    ($name:ident, [optional $kind:ident]) => {
+        [column!(stringify!($name), $kind, true, |it| it.trip.$name.map(Value::$kind))]
+    };
+    ($name:ident, [position]) => {
+        columns!(Double, (concat!(stringify!($name), "_lat"), |it| it.trip.$name.lat),
+            (concat!(stringify!($name), "_lon"), |it| it.trip.$name.lon))
+    };
+    ($name:ident, [bbox]) => {
+        columns!(Edge, ("bbox_west", |it| it.trip.$name[0]), ("bbox_south", |it| it.trip.$name[1]),
+            ("bbox_east", |it| it.trip.$name[2]), ("bbox_north", |it| it.trip.$name[3]))
+    };
+    ($name:ident, [ids]) => {
+        [column!(stringify!($name), Ids, true, |it| it.absorbed.as_deref().map(Value::Text))]
+    };
+    ($name:ident, [$kind:ident]) => {
+        [column!(stringify!($name), $kind, false, |it| Some(Value::$kind(it.trip.$name)))]
+    };
+    ($kind:ident, $(($name:expr, |$it:ident| $read:expr)),+) => {
+        [$(column!($name, $kind, false, |$it| Some(Value::Double($read)))),+]
+    };
+}
+
+macro_rules! define_columns {
+    ($row:ident, $($(#[$meta:meta])* $name:ident: $type:ty,
+        $columns:tt = $value:expr;)*) => {
+        /// The names of the fields of a trip alone, in their order.
+        pub const OWN_FIELDS: &[&str] = &[$(stringify!($name)),*];
+
+        /// The names of the fields that a trip in a list may have, in their order.
+        pub const TRIP_FIELDS: &[&str] =
+            &[$(stringify!($name),)* "path", "stops", "moving_s", "tags", "open", "fresh"];
+
+        const COLUMNS: &[&[Column]] = &[$(&columns!($name, $columns)),*];
+    };
+}
+
+trip_fields!(define_columns);
+
+/// The columns in their order.
+pub(super) fn columns() -> impl Iterator<Item = &'static Column> + Clone {
+    COLUMNS.iter().copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It has other names for some, and not those that SQL computes from others.
+    #[test]
+    fn the_view_of_sqlite_has_the_columns() {
+        let schema = include_str!("../../schema/views.sql");
+        let (_, view) = schema.split_once("CREATE VIEW trip AS").unwrap();
+        let (view, _) = view.split_once("FROM trip_rows").unwrap();
+        let words: Vec<_> = view.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for column in columns() {
+            let name = match column.name {
+                "avg_speed_mps" | "jumps" | "absorbed" => continue,
+                "distance_m" => "km",
+                "bbox_west" => "min_lon",
+                "bbox_south" => "min_lat",
+                "bbox_east" => "max_lon",
+                "bbox_north" => "max_lat",
+                name => name,
+            };
+            assert!(words.contains(&name), "{name}");
+        }
+    }
+}
