@@ -1,7 +1,9 @@
 //! A store that discards everything.
 
-use tstar::internals::model::scalar::{Day, DeviceTime};
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
 use tstar::internals::sink::Sink;
+use tstar::internals::store::positions::KeptPositions;
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore,
 };
@@ -24,6 +26,14 @@ impl TripStore for NullStore {
 
     async fn claim(&self, _: &str, _: i32, own: i32) -> Result<i32, StoreError> {
         Ok(own)
+    }
+
+    async fn positions(&self, _: i32) -> Result<KeptPositions, StoreError> {
+        Ok(KeptPositions::default())
+    }
+
+    async fn keep_position(&self, _: &Epoch, _: i32, _: (i32, Offset)) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn apply(&self, _: &[TripRow]) -> Result<(), StoreError> {

@@ -119,7 +119,7 @@ fn null_workers(ends: Vec<i64>, left: Arc<Left>) -> OpenWorker<NullStore, Acknow
             at_end: AtomicBool::new(false),
             left: Arc::clone(&left),
         };
-        (NullStore, sink)
+        (Arc::new(NullStore), sink)
     })
 }
 

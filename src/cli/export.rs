@@ -23,7 +23,7 @@ use crate::ops::export::{ExportSpan, Selection, export};
 use crate::ops::{BadData, Cancel, InvalidRequest, PartialResult, trips};
 use crate::store::TripRow;
 use crate::store::files;
-use crate::store::new_file::NewFile;
+use crate::store::files::NewFile;
 use crate::store::skip::Missing;
 use crate::views::{Extras, Form, FormSpec, TagValues, TripWriter, enumerated, tag_values};
 

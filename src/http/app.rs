@@ -14,12 +14,13 @@ use super::budget::Budget;
 use super::clients::{ClientKey, PerClient};
 use super::connection::Tls;
 use super::middleware::policy;
-use super::phase::{OpenStore, Phase, Store};
+use super::phase::{OpenStore, Phase};
 use super::problem::Problem;
 use super::sessions::Sessions;
 use super::tokens::Tokens;
 use crate::kafka::consumer::ConsumerEvent;
 use crate::pipeline::daemon::{DaemonEvent, LiveWorkers, Owners};
+use crate::store::AnyStore;
 use crate::store::TripRow;
 use crate::views::is_open;
 
@@ -284,7 +285,7 @@ impl App {
     }
 
     /// The store, or `store_unavailable` until it is open.
-    pub(super) fn store(&self) -> Result<Arc<Store>, Problem> {
+    pub(super) fn store(&self) -> Result<Arc<AnyStore>, Problem> {
         self.opened().map(|opened| opened.store)
     }
 

@@ -12,14 +12,13 @@ use utoipa::ToSchema;
 
 use super::app::App;
 use super::params::Params;
-use super::phase::Store;
 use super::problem::Problem;
 use super::trip_page::next_link;
 use super::trip_response::with_header;
 use crate::identity::{DeviceId, TripId, token_of_device};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::format_time;
-use crate::store::{DeviceScope, TripStore as _, count_trips, latest_end};
+use crate::store::{AnyStore, DeviceScope, TripStore as _, count_trips, latest_end};
 use crate::views::{LatLon, text_id};
 
 /// Devices whose last trips are read at the same time.
@@ -57,7 +56,7 @@ pub struct Device {
 impl Device {
     /// Reads where a device was last, if that is asked for, and how many trips it has in a day.
     async fn read(
-        store: &Store,
+        store: &AnyStore,
         device_id: String,
         has_last: bool,
         day: Option<Day>,

@@ -13,7 +13,7 @@ use super::params::Params;
 use super::problem::Problem;
 use super::trip_response::{LARGE, approximate_size};
 use super::trips::path_segment;
-use crate::store::EpochStore as _;
+use crate::store::SideTables as _;
 use crate::views::Explanation;
 
 /// History of a trip: the log positions of the samples that minted it, merged others into it and

@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 
 use super::app::App;
 use super::params::Params;
-use super::phase::Store;
 use super::problem::Problem;
 use super::trips::gone;
 use crate::identity::AnyId;
@@ -15,20 +14,20 @@ use crate::model::scalar::{DeviceTime, Version};
 use crate::model::time::format_time;
 use crate::pipeline::daemon::LiveWorkers;
 use crate::store::fresh::FreshStore;
-use crate::store::{LookupResult, TripRow, TripStore as _};
+use crate::store::{AnyStore, LookupResult, TripRow, TripStore as _};
 use crate::views::Match;
 
 /// The store of a request, behind the memory of the daemon.
-pub(super) type Fresh<'a> = FreshStore<'a, Store, Option<Arc<LiveWorkers>>>;
+pub(super) type Fresh<'a> = FreshStore<'a, AnyStore, Option<Arc<LiveWorkers>>>;
 
 impl App {
     /// The store, behind the memory of the daemon if this process has one.
-    pub(super) fn fresh<'a>(&self, store: &'a Store) -> Fresh<'a> {
+    pub(super) fn fresh<'a>(&self, store: &'a AnyStore) -> Fresh<'a> {
         FreshStore::new(store, self.live.clone())
     }
 
     /// The name of the instance that owns a device, if that is known to be another one.
-    pub(super) async fn other_owner(&self, store: &Store, device_id: &str) -> Option<String> {
+    pub(super) async fn other_owner(&self, store: &AnyStore, device_id: &str) -> Option<String> {
         let owners = self.owners.as_ref()?;
         let division = owners.division()?;
         let partition = match division.computed(device_id) {
@@ -41,7 +40,7 @@ impl App {
 }
 
 /// The store alone.
-pub(super) fn of_store(store: &Store) -> Fresh<'_> {
+pub(super) fn of_store(store: &AnyStore) -> Fresh<'_> {
     FreshStore::new(store, None)
 }
 

@@ -59,7 +59,7 @@ pub async fn live() -> &'static str {
     ))]
 pub async fn ready(State(app): State<Arc<App>>, query: RawQuery, headers: HeaderMap) -> Response {
     let store = match app.store() {
-        Ok(store) => store.0.check().await.err().map(|error| (error.kind(), error.to_string())),
+        Ok(store) => store.check().await.err().map(|error| (error.kind(), error.to_string())),
         Err(_) => Some(("not_reached", "not connected yet".to_owned())),
     };
     // The messages name hosts, files and topics: they are for authorised clients only.

@@ -7,15 +7,12 @@ use tokio::sync::watch;
 use crate::log::append::SampleSink;
 use crate::log::changes::ChangeFeed;
 use crate::ops::serve::ServedLog;
-use crate::store::{AnyStore, Timed};
-
-/// The store that is served; its operations are timed for the metrics.
-pub type Store = Timed<AnyStore>;
+use crate::store::AnyStore;
 
 /// An open store, and what belongs to its log.
 #[derive(Clone)]
 pub struct OpenStore {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Arc<AnyStore>,
     /// Maximum gap in a trip, ms.
     pub(super) max_gap_ms: i64,
     /// The change feed.
@@ -27,15 +24,15 @@ pub struct OpenStore {
 impl OpenStore {
     /// A store with its log.
     #[must_use]
-    pub fn new(store: Arc<Store>, log: ServedLog) -> Self {
-        let feed = ChangeFeed::of_store(&store.0, log.feed).map(Arc::new);
+    pub fn new(store: Arc<AnyStore>, log: ServedLog) -> Self {
+        let feed = ChangeFeed::of_store(&store, log.feed).map(Arc::new);
         Self { store, max_gap_ms: log.max_gap_ms, feed, sink: log.sink.map(Arc::new) }
     }
 
     /// A store that no topic was read into yet; `max_gap_ms` is that of the settings.
     #[must_use]
-    pub fn without_log(store: Arc<Store>, max_gap_ms: i64) -> Self {
-        let feed = ChangeFeed::of_store(&store.0, None).map(Arc::new);
+    pub fn without_log(store: Arc<AnyStore>, max_gap_ms: i64) -> Self {
+        let feed = ChangeFeed::of_store(&store, None).map(Arc::new);
         Self { store, max_gap_ms, feed, sink: None }
     }
 }
@@ -101,7 +98,7 @@ mod tests {
         let url = StoreUrl::parse(&format!("sqlite:{}", path.display())).unwrap();
         let access = Access::WriteFiles(&Rules::default());
         let store = AnyStore::open(&url, access, OpenOptions::default()).await.unwrap();
-        OpenStore::without_log(Arc::new(Timed(store)), 60_000)
+        OpenStore::without_log(Arc::new(store), 60_000)
     }
 
     #[tokio::test]

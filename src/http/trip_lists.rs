@@ -15,14 +15,13 @@ use super::list_options::{BboxText, FieldNames, LIST_FORMS, accepted};
 use super::openapi::form_content;
 use super::params::{Moment, Params};
 use super::path_params::DetailParams;
-use super::phase::Store;
 use super::problem::Problem;
 use super::trip_page::{Page, TripPage};
 use super::trips::{no_device, path_segment};
 use crate::identity::{DeviceId, TripId};
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::ops::trips;
-use crate::store::{DevicesOfDays, Order};
+use crate::store::{AnyStore, DevicesOfDays, Order};
 use crate::timeline::day_of;
 use crate::views::Form;
 
@@ -109,7 +108,7 @@ async fn list_device(
 }
 
 /// Whether the store or the memory has a trip of a device, or one was erased.
-async fn is_known(app: &App, store: &Store, device: &DeviceId) -> Result<bool, Problem> {
+async fn is_known(app: &App, store: &AnyStore, device: &DeviceId) -> Result<bool, Problem> {
     let all = (DeviceTime::MIN, DeviceTime::MAX);
     let in_memory = app.fresh(store).range(device, all, Order::Asc, 1).await?;
     Ok(!in_memory.rows.is_empty() || trips::is_known(store, device).await?)
@@ -163,7 +162,7 @@ async fn list_fleet(
 /// Fills a page with trips of all devices, from a cursor on.
 async fn fill_fleet(
     page: &mut Page<'_>,
-    store: &Store,
+    store: &AnyStore,
     (from_ms, to_ms): (DeviceTime, DeviceTime),
     cursor: Option<TripId>,
 ) -> Result<(), Problem> {

@@ -23,7 +23,7 @@ use crate::model::tag::TripTags;
 use crate::ops::tags::of_spans;
 use crate::store::fresh::FreshRow;
 use crate::store::skip::{Missing, collecting};
-use crate::store::{Order, TagStore as _, TripRow};
+use crate::store::{Order, SideTables as _, TripRow};
 use crate::views::{Extras, Form, TagValues, TripJson, TripWriter, tag_values};
 
 /// Rows read at once; all of their paths are in memory.

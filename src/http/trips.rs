@@ -27,7 +27,7 @@ use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
 use crate::ops::lookup::Neighbours;
 use crate::store::fresh::{FreshLookup, FreshRow};
-use crate::store::{Forget, LookupResult, StoreError, TagStore as _};
+use crate::store::{Forget, LookupResult, SideTables as _, StoreError};
 use crate::telemetry::LOOKUP_DURATION;
 use crate::views::{Extras, Form, Match, TagValues};
 

@@ -15,7 +15,7 @@ use crate::kafka::topic::Topics;
 use crate::kafka::topic_names::feed_topic;
 use crate::model::tag::Tag;
 use crate::sink::feed::{Subject, feed_record};
-use crate::store::{AnyStore, EmbeddedStore, EpochStore, StoreError};
+use crate::store::{AnyStore, EmbeddedStore, SideTables, StoreError};
 use crate::views::event::tagged;
 use crate::views::{ViewError, text_id};
 

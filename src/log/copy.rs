@@ -18,13 +18,12 @@ use crate::pipeline::daemon::{DaemonEvent, OnEvent, Report, preflight};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{RegistryAccess, find_schemas};
 use crate::registry::Registry;
-use crate::sink::{Outputs, WorkerOptions, open_file_workers, open_workers};
+use crate::sink::{Outputs, open_workers};
 use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::positions;
 use crate::store::schemas::SchemaHistory;
 use crate::store::{
-    Access, AnyStore, EmbeddedStore, EpochStore, Forget, GroupStore, Guide, KeyStore, OpenOptions,
-    SchemaStore, StoreUrl, TripStore,
+    Access, AnyStore, EmbeddedStore, Forget, Guide, OpenOptions, SideTables, StoreUrl, TripStore,
 };
 
 /// Maximum number of devices that are erased in one transaction.
@@ -172,7 +171,7 @@ struct CopyJob<'a> {
 
 impl CopyJob<'_> {
     /// The epoch of the new store; if it has none, one that starts with the log is added.
-    async fn ensure_epoch(&self, store: &(impl EpochStore + KeyStore)) -> anyhow::Result<Epoch> {
+    async fn ensure_epoch(&self, store: &AnyStore) -> anyhow::Result<Epoch> {
         let name = &self.request.store_name;
         let old = self.log.newest();
         preflight::check_rules(self.rules)?;
@@ -205,9 +204,9 @@ impl CopyJob<'_> {
     /// Gives the new store the schemas of the old one: those of the newest epoch come first. A
     /// schema counts from the first record on, also where it became known later. Ids that the
     /// registry did not know stay unknown at the records of the old store; others are asked for.
-    async fn take_schemas<S: SchemaStore + 'static>(
+    async fn take_schemas(
         &self,
-        store: Arc<S>,
+        store: Arc<AnyStore>,
         replay: TopicReplay,
     ) -> anyhow::Result<TopicReplay> {
         let epoch = &replay.epochs[0];
@@ -238,9 +237,8 @@ impl CopyJob<'_> {
     }
 
     /// Takes the partition of each device from the old store.
-    fn workers(&self) -> WorkerOptions {
-        let guide = Guide::new(Arc::clone(self.old), &self.log.epochs).merged();
-        WorkerOptions { guide: Some(guide), tally: None }
+    fn guide(&self) -> Guide {
+        Guide::new(Arc::clone(self.old), &self.log.epochs).merged()
     }
 
     fn worker_options(&self) -> (ProcessorConfig, OnEvent) {
@@ -252,16 +250,19 @@ impl CopyJob<'_> {
         store: &Arc<EmbeddedStore>,
         cancel: &mut Cancel,
     ) -> anyhow::Result<Report> {
-        let epoch = self.ensure_epoch(&**store).await?;
+        let any = Arc::new(AnyStore::from(Arc::clone(store)));
+        let epoch = self.ensure_epoch(&any).await?;
         let mut start = Vec::new();
         for (&partition, &first) in &epoch.start_offsets {
             let position = store.position_of(partition)?.unwrap_or(first);
             store.set_position(partition, position)?;
             start.push(position);
         }
-        let open = open_file_workers(store, self.workers());
+        let trips = any.for_worker().guided(self.guide());
+        let outputs: Outputs = Outputs::File(Arc::clone(store));
+        let open = open_workers(move || Arc::new(trips.for_worker()), outputs, None);
         let replay = self.topic_replay(epoch, start)?;
-        let replay = self.take_schemas(Arc::clone(store), replay).await?;
+        let replay = self.take_schemas(any, replay).await?;
         Ok(replay.run(open, self.worker_options(), cancel.wait()).await?)
     }
 
@@ -280,11 +281,11 @@ impl CopyJob<'_> {
         let CopyRequest { store, options, .. } = *self.request;
         let access = Access::WriteTopic(self.rules);
         let store = Arc::new(AnyStore::open(store, access, options.clone()).await?);
-        let epoch = self.ensure_epoch(&*store).await?;
+        let epoch = self.ensure_epoch(&store).await?;
         let kept = Arc::new(epoch.clone());
         let outputs = Outputs::Topics(self.log.outputs(false)?, Some(Arc::clone(&kept)));
-        let trips = Arc::clone(&store);
-        let open = open_workers(move || trips.for_worker(), outputs, self.workers());
+        let trips = store.for_worker().guided(self.guide());
+        let open = open_workers(move || Arc::new(trips.for_worker()), outputs, None);
         let start = epoch.start_offsets.values().copied().collect();
         let replay = self.topic_replay(epoch, start)?;
         let replay = self.take_schemas(Arc::clone(&store), replay).await?;

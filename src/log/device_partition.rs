@@ -4,7 +4,7 @@ use crate::identity::DeviceId;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::store::claims::known_home;
+use crate::store::known_home;
 use crate::store::{Order, StoreError, TripRow, TripStore};
 
 /// A device and the partition of its records.

@@ -19,7 +19,7 @@ use crate::model::scalar::Offset;
 use crate::pipeline::schemas::{KnownSchemas, known_schemas};
 use crate::source::{Decoder, DecoderError, RecordContext};
 use crate::store::{
-    Access, AnyStore, DeadLetter, EmbeddedStore, EpochStore, LetterFilter, OpenOptions, StoreUrl,
+    Access, AnyStore, DeadLetter, EmbeddedStore, LetterFilter, OpenOptions, SideTables, StoreUrl,
 };
 
 /// Number of dead letters in one page of a table. A letter may have a megabyte.

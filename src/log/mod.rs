@@ -55,7 +55,7 @@ use self::topic::{OpenLog, TopicLog, no_epoch};
 use crate::model::visible::visible;
 use crate::pipeline::processor::SampleCounts;
 use crate::source::Batch;
-use crate::store::{AnyStore, EpochStore};
+use crate::store::{AnyStore, SideTables};
 
 /// Receives the progress of reading files.
 pub trait ReadProgress {

@@ -11,7 +11,7 @@ use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Offset;
 use crate::model::visible::shell_word;
-use crate::store::{AnyStore, EmbeddedStore, EpochStore, GroupStore, PositionStore};
+use crate::store::{AnyStore, EmbeddedStore, SideTables as _, TripStore as _};
 
 /// How far a store in a file has read its log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -9,7 +9,7 @@ use crate::kafka::client::Brokers;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::model::rules::Rules;
 use crate::pipeline::daemon::preflight;
-use crate::store::{AnyStore, EpochStore};
+use crate::store::{AnyStore, SideTables};
 
 /// The topic as it was when sending began.
 pub struct TargetTopic<'a> {

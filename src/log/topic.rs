@@ -22,7 +22,7 @@ use crate::model::scalar::Version;
 use crate::pipeline::daemon::{OnEvent, preflight};
 use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
 use crate::sink::OutputTopics;
-use crate::store::{AnyStore, EpochStore, KeyStore, StoreError};
+use crate::store::{AnyStore, SideTables, StoreError};
 
 /// How to reach the log of a store.
 #[derive(Clone)]
@@ -308,7 +308,7 @@ pub struct TopicRequest<'a> {
 /// # Errors
 /// Brokers do not respond, or the topic does not match the newest epoch.
 pub async fn topic_of(
-    store: &impl EpochStore,
+    store: &AnyStore,
     topics: &Arc<Topics>,
     newest: &Epoch,
     request: &TopicRequest<'_>,

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::row_check::{Fault, check_file};
 use super::{BadData, InvalidRequest};
 use crate::log::positions::ReadPosition;
-use crate::store::new_file::NewFile;
+use crate::store::files::NewFile;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{AnyStore, StoreError, StoreUrl};
 

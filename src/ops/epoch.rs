@@ -18,8 +18,8 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
-use crate::store::schemas::{KeptSchema, SchemaStore, all_schemas};
-use crate::store::{Access, AnyStore, EpochStore, KeyStore, OpenOptions, StoreUrl};
+use crate::store::schemas::{KeptSchema, all_schemas};
+use crate::store::{Access, AnyStore, OpenOptions, SideTables, StoreUrl};
 
 /// What decides about a log besides its records. Others parse it: names and order are fixed.
 #[derive(Debug, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use crate::model::scalar::{Day, DeviceTime};
 use crate::model::tag::{TagFilter, TripTags};
 use crate::store::skip::{Missing, collecting};
 use crate::store::{
-    AnyStore, DevicePages, DeviceScope, Order, RowError, StoreError, TagStore, TripRow, TripStore,
+    AnyStore, DevicePages, DeviceScope, Order, RowError, SideTables, StoreError, TripRow, TripStore,
 };
 use crate::timeline::DAY_MS;
 
@@ -176,7 +176,7 @@ impl Reader<'_, AnyStore> {
     }
 }
 
-impl<S: TripStore + TagStore> Reader<'_, S> {
+impl<S: TripStore + SideTables> Reader<'_, S> {
     /// Exports devices of a store on servers: while the trips of one are written, the first pages
     /// of those after it are read.
     async fn export_ahead(

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::{BadData, InvalidRequest, PreconditionFailed};
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Offset, Version};
-use crate::store::new_file::NewFile;
+use crate::store::files::NewFile;
 use crate::store::positions::{devices_erased_since, lower_positions, replace};
-use crate::store::{AnyStore, EpochStore as _, PositionStore as _, StoreUrl};
+use crate::store::{AnyStore, SideTables as _, StoreUrl, TripStore as _};
 
 /// Maximum size of a file of positions, bytes: those of 100,000 partitions fit.
 const MAX_BYTES: u64 = 4 << 20;

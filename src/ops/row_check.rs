@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::store::raw::{RawRow, RawRows};
+use crate::store::raw::RawRow;
 use crate::store::skip::REPAIR;
-use crate::store::{AnyStore, EmbeddedStore, EpochStore as _, StoreError};
+use crate::store::{AnyStore, EmbeddedStore, SideTables as _, StoreError};
 use crate::timeline::{LegFilter, day_of};
 
 /// Rows that were decoded.

@@ -24,11 +24,8 @@ use crate::pipeline::processor::ProcessorConfig;
 use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
 use crate::registry::Registry;
 use crate::sink::table::TableTopic;
-use crate::sink::{OutputTopics, Outputs, WorkerOptions, open_workers};
-use crate::store::{
-    Access, AnyStore, AskKeys, EmbeddedStore, EpochStore, GroupStore, KeyStore, OpenOptions,
-    PositionStore, StoreUrl, ask_keys,
-};
+use crate::sink::{OutputTopics, Outputs, open_workers};
+use crate::store::{Access, AnyStore, AskKeys, EmbeddedStore, OpenOptions, StoreUrl};
 use crate::views::table::{AVRO_SCHEMA, TableFormat};
 
 /// Delay before brokers that do not respond are asked again.
@@ -133,9 +130,10 @@ impl Daemon<'_> {
         store: Arc<EmbeddedStore>,
         cancel: &mut Cancel,
     ) -> anyhow::Result<Option<Report>> {
+        let any = Arc::new(AnyStore::from(Arc::clone(&store)));
         let log = tokio::select! {
             () = cancel.wait() => return Ok(None),
-            log = self.check_log(&*store, &[]) => log?,
+            log = self.check_log(&any, &[]) => log?,
         };
         let newest = log.epochs.last().expect("one was made");
         let stored = |partition| store.position_of(partition);
@@ -145,10 +143,9 @@ impl Daemon<'_> {
         for (&position, partition) in positions.iter().zip(0..) {
             store.set_position(partition, position)?;
         }
-        let outputs = Outputs::File(Arc::clone(&store));
-        let trips = AnyStore::from(Arc::clone(&store));
-        let schemas = find_schemas(Arc::clone(&store), self.registry_access());
-        let ask = (ask_keys(store), schemas);
+        let (trips, outputs) = (any.for_worker(), Outputs::File(store));
+        let schemas = find_schemas(Arc::clone(&any), self.registry_access());
+        let ask = (any.ask_keys(), schemas);
         self.read((trips, outputs), log, Assignment::All(positions), ask, cancel).await.map(Some)
     }
 
@@ -164,7 +161,7 @@ impl Daemon<'_> {
         };
         let (store, outputs, log) = prepared;
         let schemas = find_schemas(Arc::new(store.for_worker()), self.registry_access());
-        let ask = (ask_keys(Arc::new(store.for_worker())), schemas);
+        let ask = (Arc::new(store.for_worker()).ask_keys(), schemas);
         let epoch = log.epochs.last().cloned().map(Arc::new);
         let outputs = Outputs::Topics(Arc::new(outputs), epoch);
         let assignment = Assignment::Group { from: self.request.from };
@@ -249,11 +246,7 @@ impl Daemon<'_> {
     }
 
     /// Preflight checks: topic, output topics, epoch, control keys. Waits for brokers.
-    async fn check_log(
-        &self,
-        store: &(impl EpochStore + KeyStore + GroupStore + PositionStore),
-        outputs: &[String],
-    ) -> anyhow::Result<CheckedLog> {
+    async fn check_log(&self, store: &AnyStore, outputs: &[String]) -> anyhow::Result<CheckedLog> {
         self.needs(self.brokers());
         loop {
             match self.try_check_log(store, outputs).await {
@@ -268,7 +261,7 @@ impl Daemon<'_> {
 
     async fn try_check_log(
         &self,
-        store: &(impl EpochStore + KeyStore + GroupStore + PositionStore),
+        store: &AnyStore,
         outputs: &[String],
     ) -> Result<CheckedLog, DaemonError> {
         let request = self.request;
@@ -350,7 +343,7 @@ impl Daemon<'_> {
             find_schemas,
             live: Arc::clone(&request.live),
         };
-        let open = open_workers(move || store.for_worker(), outputs, WorkerOptions::default());
+        let open = open_workers(move || Arc::new(store.for_worker().timed()), outputs, None);
         Ok(daemon::run(open, options, reader, cancel.wait()).await?)
     }
 }

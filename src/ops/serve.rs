@@ -14,7 +14,7 @@ use crate::log::changes::TopicFeed;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
-use crate::store::{Access, AnyStore, EpochStore, FileId, OpenOptions, StoreUrl, Timed};
+use crate::store::{Access, AnyStore, FileId, OpenOptions, SideTables, StoreUrl};
 
 /// Delay before a store or log that is not available is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ impl ServeRequest {
 /// A store that is open.
 pub struct OpenedStore {
     /// Its operations are timed for the metrics.
-    pub store: Timed<AnyStore>,
+    pub store: AnyStore,
     /// Its log; `None` if no topic was read into the store yet: see [`first_log`].
     pub log: Option<ServedLog>,
 }
@@ -82,14 +82,13 @@ pub async fn open_store(request: &ServeRequest) -> OpenedStore {
 }
 
 async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
-    let store = AnyStore::open(&request.url, Access::Read, (request.options)()?).await?;
-    let store = Timed(store);
+    let store = AnyStore::open(&request.url, Access::Read, (request.options)()?).await?.timed();
     let epochs = store.epochs().await?;
-    let file = store.0.embedded().and_then(|store| store.file_id());
+    let file = store.embedded().and_then(|store| store.file_id());
     let log = match (epochs.last(), request.url.path().zip(file)) {
-        (Some(newest), _) => Some(topic_log(request, newest, &store.0)?),
+        (Some(newest), _) => Some(topic_log(request, newest, &store)?),
         (None, Some((path, id))) if !request.reads_topic => {
-            let stored = store.0.rules().await?;
+            let stored = store.rules().await?;
             Some(file_log(request, (path.to_owned(), id), stored.as_ref()))
         }
         (None, _) => None,
@@ -98,12 +97,12 @@ async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
 }
 
 /// Waits until a topic is first read into the store.
-pub async fn first_log(request: &ServeRequest, store: &Timed<AnyStore>) -> ServedLog {
+pub async fn first_log(request: &ServeRequest, store: &AnyStore) -> ServedLog {
     loop {
         tokio::time::sleep(RETRY_INTERVAL).await;
         let epochs = store.epochs().await.unwrap_or_default();
         let Some(newest) = epochs.last() else { continue };
-        match topic_log(request, newest, &store.0) {
+        match topic_log(request, newest, store) {
             Ok(log) => return log,
             Err(error) => {
                 tracing::debug!(error = %format!("{error:#}"), "the log is not available yet");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{MAX_KEYS, Revision, Tag, TagKey, TagValue, TripTag, TripTags, resolve};
-use crate::store::{StoreError, TagStore, TripRow, TripStore};
+use crate::store::{SideTables, StoreError, TripRow, TripStore};
 use crate::views::Match;
 
 /// Attempts at a write while others write the same tag.
@@ -108,7 +108,7 @@ pub struct WrittenTag {
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn of_trip(store: &impl TagStore, target: &TagTarget) -> Result<TripTags, StoreError> {
+pub async fn of_trip(store: &impl SideTables, target: &TagTarget) -> Result<TripTags, StoreError> {
     let (from_ms, upto_ms) = target.span;
     Ok(resolve(store.tags(&target.device_id, from_ms, upto_ms).await?))
 }
@@ -118,7 +118,7 @@ pub async fn of_trip(store: &impl TagStore, target: &TagTarget) -> Result<TripTa
 /// # Errors
 /// The store cannot be read.
 pub async fn of_trips(
-    store: &impl TagStore,
+    store: &impl SideTables,
     device_id: &str,
     rows: &[TripRow],
 ) -> Result<Vec<TripTags>, StoreError> {
@@ -132,7 +132,7 @@ pub async fn of_trips(
 /// # Errors
 /// The store cannot be read.
 pub async fn of_spans(
-    store: &impl TagStore,
+    store: &impl SideTables,
     device_id: &str,
     spans: &[(DeviceTime, DeviceTime)],
 ) -> Result<Vec<TripTags>, StoreError> {
@@ -152,7 +152,10 @@ pub async fn of_spans(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn of_rows(store: &impl TagStore, rows: &[TripRow]) -> Result<Vec<TripTags>, StoreError> {
+pub async fn of_rows(
+    store: &impl SideTables,
+    rows: &[TripRow],
+) -> Result<Vec<TripTags>, StoreError> {
     let mut found = vec![TripTags::new(); rows.len()];
     if rows.is_empty() || !store.has_tags().await? {
         return Ok(found);
@@ -177,7 +180,7 @@ pub async fn of_rows(store: &impl TagStore, rows: &[TripRow]) -> Result<Vec<Trip
 /// # Errors
 /// The condition does not hold, the trip has too many keys, or the store fails.
 pub async fn set(
-    store: &impl TagStore,
+    store: &impl SideTables,
     target: &TagTarget,
     (key, value): (&TagKey, &TagValue),
     condition: TagCondition,
@@ -218,7 +221,7 @@ pub async fn set(
 /// # Errors
 /// The store fails.
 pub async fn undo(
-    store: &impl TagStore,
+    store: &impl SideTables,
     target: &TagTarget,
     written: &Tag,
 ) -> Result<(), StoreError> {
@@ -230,7 +233,7 @@ pub async fn undo(
 /// # Errors
 /// The trip has no such tag, the condition does not hold, or the store fails.
 pub async fn remove(
-    store: &impl TagStore,
+    store: &impl SideTables,
     target: &TagTarget,
     key: &TagKey,
     condition: TagCondition,
@@ -278,7 +281,7 @@ pub struct CopiedTags {
 ///
 /// # Errors
 /// A store cannot be read, or the other one cannot be written.
-pub async fn copy<S: TripStore + TagStore>(
+pub async fn copy<S: TripStore + SideTables>(
     from: &S,
     to: &S,
     mut on_uncovered: impl FnMut(&str, &Tag),
@@ -298,7 +301,7 @@ pub async fn copy<S: TripStore + TagStore>(
 }
 
 /// Writes a tag unless the store has a newer one of the same id and key, or this one.
-async fn put_newest(store: &impl TagStore, device_id: &str, tag: &Tag) -> Result<(), StoreError> {
+async fn put_newest(store: &impl SideTables, device_id: &str, tag: &Tag) -> Result<(), StoreError> {
     loop {
         let (from_ms, upto_ms) = (tag.t_star_ms, tag.t_star_ms);
         let found = store.tags_to_change(device_id, from_ms, upto_ms).await?;

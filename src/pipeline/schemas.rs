@@ -13,8 +13,8 @@ use crate::model::scalar::Offset;
 use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::registry::Registry;
 use crate::source::{CompiledSchema, Decoder, MAX_SCHEMAS};
-use crate::store::StoreError;
-use crate::store::schemas::{DecidedId, Decision, SchemaHistory, SchemaStore, verdict_in};
+use crate::store::schemas::{DecidedId, Decision, SchemaHistory, verdict_in};
+use crate::store::{AnyStore, StoreError};
 
 /// Delay before the registry is asked again; each further delay is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -66,10 +66,7 @@ impl KnownSchemas {
 ///
 /// # Errors
 /// The store fails.
-pub async fn known_schemas(
-    store: &impl SchemaStore,
-    epochs: &[Epoch],
-) -> Result<KnownSchemas, StoreError> {
+pub async fn known_schemas(store: &AnyStore, epochs: &[Epoch]) -> Result<KnownSchemas, StoreError> {
     let mut known = KnownSchemas::default();
     for epoch in epochs.iter().filter(|epoch| epoch.rules.names_schemas()) {
         let mut history = SchemaHistory::default();
@@ -119,10 +116,7 @@ pub struct RegistryAccess {
 
 /// [`FindSchemas`] of a store.
 #[must_use]
-pub fn find_schemas<S: SchemaStore + 'static>(
-    store: Arc<S>,
-    access: RegistryAccess,
-) -> FindSchemas {
+pub fn find_schemas(store: Arc<AnyStore>, access: RegistryAccess) -> FindSchemas {
     let finder = Arc::new(Finder { store, access, histories: Mutex::default() });
     Arc::new(move |wanted| {
         let finder = Arc::clone(&finder);
@@ -130,8 +124,8 @@ pub fn find_schemas<S: SchemaStore + 'static>(
     })
 }
 
-struct Finder<S> {
-    store: Arc<S>,
+struct Finder {
+    store: Arc<AnyStore>,
     access: RegistryAccess,
     /// What was read of the store, by epoch.
     histories: Mutex<BTreeMap<i32, SchemaHistory>>,
@@ -140,7 +134,7 @@ struct Finder<S> {
 /// A verdict, and what it was compiled to.
 type Compiled = (Option<CompiledSchema>, SchemaVerdict);
 
-impl<S: SchemaStore> Finder<S> {
+impl Finder {
     async fn find(&self, wanted: WantedSchemas) -> Result<(), StoreError> {
         let WantedSchemas { epoch, partition, ids, decoder } = wanted;
         let mut history = self.history(epoch);

@@ -8,15 +8,15 @@ use super::*;
 use crate::model::rules::Rules;
 use crate::model::schema::{Encoding, SchemaSource, SchemaSubject};
 use crate::registry::fixture::{FakeRegistry, client, registry};
-use crate::store::EmbeddedStore;
 use crate::store::schemas::{KeptSchema, all_schemas};
+use crate::store::{AnyStore, EmbeddedStore, SideTables as _};
 
 const ID: SchemaId = SchemaId::Number(7);
 
-fn store() -> (Arc<EmbeddedStore>, TempDir) {
+fn store() -> (Arc<AnyStore>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::scratch(folder.path(), &Rules::default(), true).unwrap();
-    (Arc::new(store), folder)
+    (Arc::new(AnyStore::from(Arc::new(store))), folder)
 }
 
 /// Asks the registry at a URL; collects why it is asked again.
@@ -49,7 +49,7 @@ async fn find_one(
 }
 
 /// What the slots of epoch 1 say.
-async fn kept(store: &EmbeddedStore) -> Vec<(String, SchemaVerdict)> {
+async fn kept(store: &AnyStore) -> Vec<(String, SchemaVerdict)> {
     let kept = all_schemas(store, 1).await.unwrap();
     kept.into_iter().map(|kept| (kept.id.to_string(), kept.verdict)).collect()
 }
@@ -98,7 +98,7 @@ async fn an_unknown_id_is_asked_for_again_and_decides_only_the_records_until_the
     let subjects = ["3:10", "3:12", "7", "3:14"];
     let found = kept(&store).await;
     assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), subjects);
-    let all = known_schemas(&*store, &[epoch()]).await.unwrap();
+    let all = known_schemas(&store, &[epoch()]).await.unwrap();
     let again = self::decoder();
     all.add_to(&again, 1);
     for decoder in [decoder, again] {

@@ -26,14 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use topic::OutputTopics;
-pub use workers::{OpenWorker, WorkerOptions, open_file_workers, open_workers};
+pub use workers::{OpenWorker, open_workers};
 
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::{ConfiguredProducer, ProducerClient};
 use crate::model::epoch::Epoch;
-use crate::store::raw::{RawRow, RawRows};
+use crate::store::raw::RawRow;
 use crate::store::{
-    AnyStore, EmbeddedStore, Flush, Forget, Position, PositionStore, StoreError, TripRow, TripStore,
+    AnyStore, EmbeddedStore, Flush, Forget, Position, StoreError, TripRow, TripStore,
 };
 use crate::telemetry::operation;
 use topic::TopicSink;
@@ -115,7 +115,7 @@ impl<T, C: ProducerClient> PartitionSink<T, C> {
     }
 }
 
-impl<T: TripStore + PositionStore, C: ProducerClient> Sink for PartitionSink<T, C> {
+impl<T: TripStore, C: ProducerClient> Sink for PartitionSink<T, C> {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         let staged = async {
             self.count(ahead).await?;

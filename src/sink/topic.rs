@@ -15,7 +15,7 @@ use crate::kafka::producer::{ConfiguredProducer, Producer, ProducerClient};
 use crate::kafka::topic::Topics;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
-use crate::store::{Flush, Forget, Order, PositionStore, StoreError, TripStore};
+use crate::store::{Flush, Forget, Order, StoreError, TripStore};
 
 /// Maximum number of trips of a device that are read at once before they are erased.
 const ERASED_PAGE: usize = 1000;
@@ -63,7 +63,7 @@ impl<T, C: ProducerClient> TopicSink<T, C> {
     }
 }
 
-impl<T: TripStore + PositionStore, C: ProducerClient> TopicSink<T, C> {
+impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
     pub(super) async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
         if !ahead.trips.is_empty() {
             self.trips.apply(&ahead.trips).await?;

@@ -3,29 +3,23 @@
 //! A new kind of store needs a folder next to this file, a variant here, a variant and its URL in
 //! `url.rs`, and its options in [`OpenOptions`].
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
-use super::forward::{forward_tag_store, forward_trip_store};
-use super::raw::{RawRow, RawRows};
-use super::schemas::{KeptSchema, SchemaStore};
+use super::raw::{RawRow, ScanCursor};
 use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
 use super::url::{Address, StoreUrl};
-use super::{
-    EpochStore, GroupStore, KeptPositions, KeyStore, PositionStore, StoreError, TagStore, TripEnd,
-    TripEnds, TripRow, TripStore,
-};
+use super::{SideTables as _, StoreError, TripRow, TripStore as _};
 use crate::model::control::NamedKey;
-use crate::model::epoch::Epoch;
+use crate::model::epoch::{Division, Epoch, divisions};
 use crate::model::rules::Rules;
-use crate::model::scalar::{Day, Offset, Version};
-use crate::model::schema::{SchemaSubject, SchemaVerdict};
+use crate::model::scalar::Day;
 
 /// A store without a server that is also its own journal: it has tables for positions, dead
 /// letters, change events and input parts. `verify` also builds its reference stores as such files.
@@ -57,10 +51,15 @@ pub struct OpenOptions {
 
 /// A store of any kind.
 #[derive(Debug)]
-pub struct AnyStore(Backend);
+pub struct AnyStore {
+    pub(super) backend: Backend,
+    /// Whether the durations of its operations are metrics.
+    pub(super) is_timed: bool,
+    guide: Option<Guide>,
+}
 
 #[derive(Debug)]
-enum Backend {
+pub(super) enum Backend {
     /// Workers need no turn: they may block, and a flush is a call.
     Embedded(Arc<EmbeddedStore>, Option<Arc<Turn>>),
     Scylla(Box<ScyllaStore>),
@@ -68,9 +67,21 @@ enum Backend {
 
 use Backend::{Embedded, Scylla};
 
+impl From<Backend> for AnyStore {
+    fn from(backend: Backend) -> Self {
+        Self { backend, is_timed: false, guide: None }
+    }
+}
+
 impl From<Arc<EmbeddedStore>> for AnyStore {
     fn from(store: Arc<EmbeddedStore>) -> Self {
-        Self(Embedded(store, Some(Arc::default())))
+        Embedded(store, Some(Arc::default())).into()
+    }
+}
+
+impl From<ScyllaStore> for AnyStore {
+    fn from(store: ScyllaStore) -> Self {
+        Scylla(Box::new(store)).into()
     }
 }
 
@@ -87,10 +98,7 @@ impl AnyStore {
     ) -> Result<Self, StoreError> {
         match &url.0 {
             Address::Sqlite(path) => Ok(Arc::new(open_file(path, access, &options)?).into()),
-            Address::Scylla(url) => {
-                let store = ScyllaStore::connect(url, options.server).await?;
-                Ok(Self(Scylla(Box::new(store))))
-            }
+            Address::Scylla(url) => Ok(ScyllaStore::connect(url, options.server).await?.into()),
         }
     }
 
@@ -129,7 +137,7 @@ impl AnyStore {
     /// The embedded store; `None` for a store on servers, whose journal is in the log.
     #[must_use]
     pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
-        match &self.0 {
+        match &self.backend {
             Embedded(store, _) => Some(store),
             Scylla(_) => None,
         }
@@ -139,9 +147,31 @@ impl AnyStore {
     /// their partition.
     #[must_use]
     pub fn for_worker(&self) -> Self {
-        Self(match &self.0 {
+        let backend = match &self.backend {
             Embedded(store, _) => Embedded(Arc::clone(store), None),
             Scylla(store) => Scylla(Box::new(store.owner())),
+        };
+        Self { backend, is_timed: self.is_timed, guide: self.guide.clone() }
+    }
+
+    /// The same store, whose operations are timed for the metrics.
+    #[must_use]
+    pub fn timed(self) -> Self {
+        Self { is_timed: true, ..self }
+    }
+
+    /// The same store, which copies the claims that it lacks from a guide.
+    #[must_use]
+    pub fn guided(self, guide: Guide) -> Self {
+        Self { guide: Some(guide), ..self }
+    }
+
+    /// An [`AskKeys`] that reads this store.
+    #[must_use]
+    pub fn ask_keys(self: Arc<Self>) -> AskKeys {
+        Arc::new(move || {
+            let store = Arc::clone(&self);
+            Box::pin(async move { store.control_keys().await })
         })
     }
 
@@ -150,7 +180,7 @@ impl AnyStore {
     /// # Errors
     /// The store cannot be read.
     pub async fn rules(&self) -> Result<Option<Rules>, StoreError> {
-        match &self.0 {
+        match &self.backend {
             Embedded(store, _) => store.rules(),
             Scylla(store) => Ok(store.epochs().await?.pop().map(|newest| newest.rules)),
         }
@@ -161,7 +191,7 @@ impl AnyStore {
     /// # Errors
     /// The store cannot be read.
     pub fn is_of_topic(&self) -> Result<bool, StoreError> {
-        match &self.0 {
+        match &self.backend {
             Embedded(store, _) => store.is_of_topic(),
             Scylla(_) => Ok(true),
         }
@@ -172,7 +202,7 @@ impl AnyStore {
     /// # Errors
     /// The store cannot be read.
     pub async fn check(&self) -> Result<(), StoreError> {
-        match &self.0 {
+        match &self.backend {
             Embedded(store, _) => store.check_path().and_then(|()| store.kept_changes().map(drop)),
             Scylla(store) => store.epochs().await.map(drop),
         }
@@ -183,7 +213,7 @@ impl AnyStore {
     /// # Errors
     /// The servers do not respond.
     pub async fn health(&self) -> Result<Option<Health>, StoreError> {
-        match &self.0 {
+        match &self.backend {
             Embedded(..) => Ok(None),
             Scylla(store) => store.health().await.map(Some),
         }
@@ -217,12 +247,12 @@ fn open_file(
 /// The turn of the callers of an embedded store, whose calls block: on the disk, and for as long as
 /// it takes to decode a row.
 #[derive(Debug, Default)]
-struct Turn(Mutex<()>);
+pub(super) struct Turn(Mutex<()>);
 
 impl Turn {
     /// Completes a call. Under a runtime with several threads the others keep running its tasks,
     /// however many calls there are: all but one wait without a thread.
-    async fn run<T>(&self, call: impl Future<Output = T>) -> T {
+    pub(super) async fn run<T>(&self, call: impl Future<Output = T>) -> T {
         match Handle::try_current() {
             Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
                 let _turn = self.0.lock().await;
@@ -235,112 +265,181 @@ impl Turn {
 
 /// Calls the same method on either kind of store.
 macro_rules! either {
-    ($self:expr, $operation:literal, $($call:tt)*) => {
-        either!($self, $($call)*)
-    };
     ($self:expr, $($call:tt)*) => {
-        match &$self.0 {
-            Embedded(store, Some(turn)) => turn.run(store.$($call)*).await,
-            Embedded(store, None) => store.$($call)*.await,
-            Scylla(store) => store.$($call)*.await,
+        match &$self.backend {
+            $crate::store::any::Backend::Embedded(store, Some(turn)) => {
+                turn.run(store.$($call)*).await
+            }
+            $crate::store::any::Backend::Embedded(store, None) => store.$($call)*.await,
+            $crate::store::any::Backend::Scylla(store) => store.$($call)*.await,
         }
     };
 }
 
-impl TripStore for AnyStore {
-    forward_trip_store!(
-        either: apply, covering, rows_of_day, range, neighbour, devices, forgets, erased, forget,
-        begin_forget, claimed, claim,
-    );
+pub(super) use either;
+
+/// Reads the current keys of a store: another instance may have added some.
+pub type AskKeys = Arc<dyn Fn() -> BoxFuture<'static, KeysAnswer> + Send + Sync>;
+
+/// The keys of a store, or the error of reading them.
+pub type KeysAnswer = Result<Vec<NamedKey>, StoreError>;
+
+/// Declares a trait of operations, and implements it for [`AnyStore`]. Each operation has the value
+/// of its `Ok`; its label in the metrics, or `untimed`; and a default, or `;`.
+macro_rules! store_operations {
+    ($(#[$docs:meta])* pub trait $trait:ident {$(
+        $(#[$doc:meta])*
+        fn $name:ident(&$self:ident $(, $arg:ident: $kind:ty)* $(,)?) -> $ok:ty = $label:tt $body:tt
+    )+}) => {
+        $(#[$docs])*
+        pub trait $trait: Send + Sync {$(
+            $(#[$doc])*
+            fn $name(
+                &$self
+                $(, $arg: $kind)*
+            ) -> impl Future<Output = Result<$ok, $crate::store::StoreError>> + Send $body
+        )+}
+
+        impl $trait for $crate::store::AnyStore {$(
+            async fn $name(&$self $(, $arg: $kind)*) -> Result<$ok, $crate::store::StoreError> {
+                $crate::store::any::store_operations!(@ $label $self $name($($arg),*))
+            }
+        )+}
+    };
+    (@ untimed $self:ident $($call:tt)*) => { $crate::store::any::either!($self, $($call)*) };
+    (@ guided $self:ident claimed $args:tt) => {
+        $crate::store::any::store_operations!(
+            @ timed "claimed" $self, $self.claimed_or_copied $args.await
+        )
+    };
+    (@ $label:literal $self:ident $($call:tt)*) => {
+        $crate::store::any::store_operations!(
+            @ timed $label $self, $crate::store::any::either!($self, $($call)*)
+        )
+    };
+    (@ timed $label:literal $self:ident, $call:expr) => {{
+        let started = $self.is_timed.then($crate::telemetry::start_operation).flatten();
+        let result = $call;
+        $crate::telemetry::end_operation($label, started);
+        result
+    }};
 }
 
-impl TripEnds for AnyStore {
-    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
-        either!(self, latest_days(device_id, limit))
-    }
+pub(super) use store_operations;
 
-    async fn ends_of_day(
+impl AnyStore {
+    /// The partition that a device has claimed here, or in the guide: that is copied, because the
+    /// store may be used without the guide later.
+    pub(super) async fn claimed_or_copied(
         &self,
         device_id: &str,
-        day: Day,
-        limit: usize,
-    ) -> Result<Vec<TripEnd>, StoreError> {
-        either!(self, ends_of_day(device_id, day, limit))
-    }
-}
-
-impl KeyStore for AnyStore {
-    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
-        either!(self, control_keys())
-    }
-
-    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
-        either!(self, add_control_key(key))
-    }
-}
-
-impl TagStore for AnyStore {
-    forward_tag_store!(either);
-}
-
-impl SchemaStore for AnyStore {
-    async fn schema_subjects(
-        &self,
         epoch: i32,
-        from: i32,
-    ) -> Result<Vec<SchemaSubject>, StoreError> {
-        either!(self, schema_subjects(epoch, from))
+    ) -> Result<Option<i32>, StoreError> {
+        let (claimed, guide) = (self.claimed_here(device_id, epoch).await?, &self.guide);
+        let (None, Some(guide)) = (claimed, guide) else { return Ok(claimed) };
+        match Box::pin(guide.claimed(device_id, epoch)).await? {
+            Some(partition) => self.claim(device_id, epoch, partition).await.map(Some),
+            None => Ok(None),
+        }
     }
 
-    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
-        either!(self, schema_in(epoch, slot))
-    }
-
-    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
-        either!(self, add_schema(schema))
-    }
-}
-
-impl EpochStore for AnyStore {
-    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
-        either!(self, epochs())
-    }
-
-    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
-        either!(self, add_epoch(epoch))
+    async fn claimed_here(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        either!(self, claimed(device_id, epoch))
     }
 }
 
-impl PositionStore for AnyStore {
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
-        either!(self, positions(epoch))
+/// A store whose claims already exist. A claim depends on which record came first, so a rebuild
+/// cannot repeat it and has to copy it.
+#[derive(Clone, Debug)]
+pub struct Guide {
+    store: Arc<AnyStore>,
+    divisions: Vec<Division>,
+    /// The store that is built has one epoch for all of these, so a claim of any epoch counts.
+    merged: bool,
+}
+
+impl Guide {
+    /// A guide for a store with the same epochs.
+    #[must_use]
+    pub fn new(store: Arc<AnyStore>, epochs: &[Epoch]) -> Self {
+        Self { store, divisions: divisions(epochs), merged: false }
     }
 
-    async fn keep_position(
+    /// A guide for a store with one epoch in place of all of these; the newest claim counts.
+    #[must_use]
+    pub fn merged(self) -> Self {
+        Self { merged: true, ..self }
+    }
+
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+        let counts = |division: &&Division| self.merged || division.epoch == epoch;
+        for division in self.divisions.iter().rev().filter(counts) {
+            let known = match division.computed(device_id) {
+                None => self.store.claimed_here(device_id, division.epoch).await?,
+                computed => computed,
+            };
+            if known.is_some() {
+                return Ok(known);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Raw rows of table `trips`, and repairs.
+impl AnyStore {
+    /// The next rows of all devices or of one, with the days in any order. Rows of the same device
+    /// and day are consecutive, also across pages. The cursor is `None` after the last page.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn raw_rows(
         &self,
-        epoch: &Epoch,
-        generation: i32,
-        next: (i32, Offset),
-    ) -> Result<(), StoreError> {
-        either!(self, keep_position(epoch, generation, next))
+        device_id: Option<&str>,
+        from: Option<ScanCursor>,
+    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
+        either!(self, raw_rows(device_id, from))
     }
 
-    async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>, StoreError> {
-        either!(self, erased_since(first))
-    }
-}
-
-impl GroupStore for AnyStore {
-    async fn group(&self) -> Result<Option<String>, StoreError> {
-        either!(self, group())
+    /// The rows of a device in a day.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
+        either!(self, raw_day(device_id, day))
     }
 
-    async fn keep_group(
-        &self,
-        former: Option<&str>,
-        group: &str,
-    ) -> Result<Option<String>, StoreError> {
-        either!(self, keep_group(former, group))
+    /// Those of the given days of a device that are missing in one of the two day indexes. `days`
+    /// is in ascending order.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
+        either!(self, unlisted(device_id, days))
+    }
+
+    /// Deletes wrong rows and writes right ones, each at its own version. In a store with write
+    /// timestamps, data with a later timestamp is kept.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
+        either!(self, repair_rows(wrong, right))
+    }
+
+    /// Begins a snapshot of a store that was opened for reading. `None` if its kind has none: then
+    /// the days of a device are read at different moments.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn snapshot(&self) -> Result<Option<Snapshot<'_>>, StoreError> {
+        match &self.backend {
+            Embedded(store, _) => {
+                store.begin_snapshot()?;
+                Ok(Some(Snapshot(store)))
+            }
+            Scylla(_) => Ok(None),
+        }
     }
 }
 
@@ -351,73 +450,6 @@ pub struct Snapshot<'a>(&'a EmbeddedStore);
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         self.0.end_snapshot();
-    }
-}
-
-impl AnyStore {
-    /// Begins a snapshot of a store that was opened for reading. `None` if its kind has none: then
-    /// the days of a device are read at different moments.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn snapshot(&self) -> Result<Option<Snapshot<'_>>, StoreError> {
-        match &self.0 {
-            Embedded(store, _) => {
-                store.begin_snapshot()?;
-                Ok(Some(Snapshot(store)))
-            }
-            Scylla(_) => Ok(None),
-        }
-    }
-}
-
-/// Where a scan continues.
-#[derive(Debug)]
-pub enum AnyCursor {
-    /// In a file.
-    Embedded(<EmbeddedStore as RawRows>::Cursor),
-    /// In a keyspace.
-    Scylla(<ScyllaStore as RawRows>::Cursor),
-}
-
-impl RawRows for AnyStore {
-    type Cursor = AnyCursor;
-
-    async fn raw_rows(
-        &self,
-        device_id: Option<&str>,
-        from: Option<AnyCursor>,
-    ) -> Result<(Vec<RawRow>, Option<AnyCursor>), StoreError> {
-        match &self.0 {
-            Embedded(store, _) => {
-                let from = from.map(|cursor| match cursor {
-                    AnyCursor::Embedded(cursor) => cursor,
-                    AnyCursor::Scylla(_) => unreachable!("a cursor of another store"),
-                });
-                let (rows, next) = store.raw_rows(device_id, from).await?;
-                Ok((rows, next.map(AnyCursor::Embedded)))
-            }
-            Scylla(store) => {
-                let from = from.map(|cursor| match cursor {
-                    AnyCursor::Scylla(cursor) => cursor,
-                    AnyCursor::Embedded(_) => unreachable!("a cursor of another store"),
-                });
-                let (rows, next) = store.raw_rows(device_id, from).await?;
-                Ok((rows, next.map(AnyCursor::Scylla)))
-            }
-        }
-    }
-
-    async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
-        either!(self, raw_day(device_id, day))
-    }
-
-    async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
-        either!(self, unlisted(device_id, days))
-    }
-
-    async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
-        either!(self, repair_rows(wrong, right))
     }
 }
 

@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::identity;
+use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Day, DeviceTime, Offset};
+use crate::model::schema::{SchemaSubject, SchemaVerdict};
 use crate::model::tag::{Revision, Tag, TagKey};
 use crate::timeline::day_of;
 
+use super::positions::KeptPositions;
+use super::schemas::KeptSchema;
 use super::{
-    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, KeptPositions, Order, Position,
-    PositionStore, StoreError, TagStore, TripEnd, TripEnds, TripRow, TripStore,
+    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Order, Position, SideTables,
+    StoreError, TripRow, TripStore,
 };
 use crate::codec::trip_row::resolve_overlaps;
 
@@ -22,6 +26,11 @@ struct State {
     dead_letters: Vec<DeadLetter>,
     changes: Vec<(Change, TripRow)>,
     position: Position,
+    epochs: BTreeMap<i32, Epoch>,
+    keys: BTreeMap<String, NamedKey>,
+    group: Option<String>,
+    /// By epoch and slot.
+    schemas: BTreeMap<(i32, i32), KeptSchema>,
     /// Next offsets by epoch, generation and partition.
     positions: BTreeMap<(i32, i32, i32), i64>,
     forgets: BTreeMap<String, Vec<Forget>>,
@@ -128,9 +137,21 @@ impl State {
         self.forgotten.extend(flush.forgotten.iter().cloned());
     }
 
+    fn rows(&self, device_id: &str) -> Vec<TripRow> {
+        let of_device = self.rows.iter().filter(|((device, _), _)| device == device_id);
+        resolve_overlaps(of_device.flat_map(|(_, rows)| rows.clone()).collect())
+    }
+
     fn day(&self, device_id: &str, day: Day) -> Vec<TripRow> {
         self.rows.get(&(device_id.to_owned(), day)).cloned().unwrap_or_default()
     }
+}
+
+/// Adds a value unless there is one. Returns whether it was added.
+fn add<K: Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: K, value: &V) -> bool {
+    let is_new = !map.contains_key(&key);
+    map.entry(key).or_insert_with(|| value.clone());
+    is_new
 }
 
 impl TripStore for MemoryStore {
@@ -161,9 +182,7 @@ impl TripStore for MemoryStore {
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>, StoreError> {
-        let state = self.state();
-        let of_device = state.rows.iter().filter(|((device, _), _)| device == device_id);
-        let mut rows = resolve_overlaps(of_device.flat_map(|(_, rows)| rows.clone()).collect());
+        let mut rows = self.state().rows(device_id);
         rows.retain(|row| row.start_ms <= upto_ms && row.end_ms >= from_ms);
         if order == Order::Desc {
             rows.reverse();
@@ -200,6 +219,27 @@ impl TripStore for MemoryStore {
         Ok(())
     }
 
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        let state = self.state();
+        let of_epoch = || state.positions.iter().filter(|((of, ..), _)| *of == epoch);
+        let generation = of_epoch().map(|((_, generation, _), _)| *generation).max().unwrap_or(0);
+        let newest = of_epoch().filter(|((_, of, _), _)| *of == generation);
+        let next_offsets = newest.map(|((.., partition), next)| (*partition, *next)).collect();
+        Ok(KeptPositions { generation, next_offsets })
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        (partition, next): (i32, Offset),
+    ) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let kept = state.positions.entry((epoch.epoch, generation, partition)).or_default();
+        *kept = next.get().max(*kept);
+        Ok(())
+    }
+
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
         Ok(self.state().claims.get(&(device_id.to_owned(), epoch)).copied())
     }
@@ -209,7 +249,58 @@ impl TripStore for MemoryStore {
     }
 }
 
-impl TagStore for MemoryStore {
+impl SideTables for MemoryStore {
+    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        Ok(self.state().epochs.values().cloned().collect())
+    }
+
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+        Ok(add(&mut self.state().epochs, epoch.epoch, epoch))
+    }
+
+    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+        Ok(self.state().keys.values().cloned().collect())
+    }
+
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+        Ok(add(&mut self.state().keys, key.name.clone(), key))
+    }
+
+    async fn group(&self) -> Result<Option<String>, StoreError> {
+        Ok(self.state().group.clone())
+    }
+
+    async fn keep_group(
+        &self,
+        former: Option<&str>,
+        group: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let mut state = self.state();
+        if state.group.as_deref() == former {
+            state.group = Some(group.to_owned());
+        }
+        Ok(state.group.clone())
+    }
+
+    async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>, StoreError> {
+        let state = self.state();
+        let slots = state.schemas.range((epoch, from)..=(epoch, i32::MAX));
+        Ok(slots.map(|(_, schema)| schema.id).collect())
+    }
+
+    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
+        Ok(self.state().schemas.get(&(epoch, slot)).map(|schema| schema.verdict.clone()))
+    }
+
+    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
+        add(&mut self.state().schemas, (schema.epoch, schema.slot), schema);
+        Ok(())
+    }
+
     async fn tags(
         &self,
         device_id: &str,
@@ -257,59 +348,5 @@ impl TagStore for MemoryStore {
             self.state().tags.keys().map(|(device, ..)| device.clone()).collect();
         devices.dedup();
         Ok(devices)
-    }
-}
-
-impl TripEnds for MemoryStore {
-    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
-        let state = self.state();
-        let days = state.rows.keys().filter(|(device, _)| device == device_id);
-        let mut days: Vec<Day> = days.map(|(_, day)| *day).collect();
-        days.sort_unstable_by_key(|day| std::cmp::Reverse(*day));
-        days.truncate(limit);
-        Ok(days)
-    }
-
-    async fn ends_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        limit: usize,
-    ) -> Result<Vec<TripEnd>, StoreError> {
-        let end = |row: TripRow| TripEnd {
-            t_star_ms: row.t_star_ms,
-            start_ms: row.start_ms,
-            end_ms: row.end_ms,
-            version: row.version,
-            lat: row.end_lat,
-            lon: row.end_lon,
-        };
-        let mut ends: Vec<_> = self.state().day(device_id, day).into_iter().map(end).collect();
-        ends.sort_unstable_by_key(|end| std::cmp::Reverse((end.end_ms, end.start_ms)));
-        ends.truncate(limit);
-        Ok(ends)
-    }
-}
-
-impl PositionStore for MemoryStore {
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
-        let state = self.state();
-        let of_epoch = || state.positions.iter().filter(|((of, ..), _)| *of == epoch);
-        let generation = of_epoch().map(|((_, generation, _), _)| *generation).max().unwrap_or(0);
-        let newest = of_epoch().filter(|((_, of, _), _)| *of == generation);
-        let next_offsets = newest.map(|((.., partition), next)| (*partition, *next)).collect();
-        Ok(KeptPositions { generation, next_offsets })
-    }
-
-    async fn keep_position(
-        &self,
-        epoch: &Epoch,
-        generation: i32,
-        (partition, next): (i32, Offset),
-    ) -> Result<(), StoreError> {
-        let mut state = self.state();
-        let kept = state.positions.entry((epoch.epoch, generation, partition)).or_default();
-        *kept = next.get().max(*kept);
-        Ok(())
     }
 }

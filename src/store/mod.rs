@@ -1,59 +1,39 @@
-//! Stores of trips. [`TripStore`] is the main trait; `tests/it/conformance.rs` runs one suite over
-//! every store. An embedded store also has the position, dead letters, changes and input parts.
+//! Stores of trips. [`TripStore`] has the trips, [`SideTables`] other tables, and
+//! [`AnyStore`] is a store of either kind. `tests/it/conformance.rs` runs one suite over every
+//! store. An embedded store also has the position, dead letters, changes and input parts.
 
 pub mod any;
-pub mod claims;
-mod days;
-mod device_pages;
-mod ends;
-mod erased;
 mod error;
-mod error_kind;
 pub mod files;
-mod find;
-pub(crate) mod forward;
-pub mod fresh;
-mod guided;
 pub mod hooks;
-mod keys;
+pub mod lookup;
 #[cfg(feature = "internals")]
 pub mod memory;
-pub mod new_file;
-mod overlay;
-pub mod positions;
 pub mod raw;
-pub mod schemas;
 pub mod scylla;
 pub mod skip;
 pub mod sqlite;
-pub mod tags;
-mod timed;
+pub mod tables;
+mod trips;
 mod url;
 
-use std::future::Future;
 use std::sync::Arc;
 
 pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
-use crate::model::scalar::{Day, DeviceTime, LogTime, Offset};
-pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
-pub use device_pages::{DevicePages, DevicesOfDays};
-pub use ends::{TripEnd, TripEnds, count_trips, latest_end};
-pub use erased::was_erased;
+use crate::model::scalar::{Day, LogTime, Offset};
+pub use any::{Access, AnyStore, AskKeys, EmbeddedStore, Guide, OpenOptions};
 pub use error::StoreError;
-pub use find::{LookupResult, find, find_at};
-pub use guided::{Guide, Guided};
-pub use keys::{AskKeys, KeyStore, ask_keys};
-pub use overlay::Overlay;
-pub use positions::{GroupStore, KeptPositions, PositionStore};
-pub use schemas::SchemaStore;
+pub use lookup::{
+    DevicePages, DevicesOfDays, LookupResult, TripEnd, count_trips, find, find_at, fresh,
+    latest_end,
+};
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
 pub use sqlite::{FileId, LetterFilter};
-pub use tags::TagStore;
-pub use timed::Timed;
+pub use tables::{SideTables, positions, schemas};
+pub use trips::{TripStore, home, known_home, was_erased};
 pub use url::{StoreUrl, StoreUrlError};
 
-use crate::model::epoch::Epoch;
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
 use crate::source::{Cut, HTTP_ORIGIN, Headers};
@@ -187,135 +167,4 @@ impl Flush {
             && self.forgotten.is_empty()
             && self.parts.is_empty())
     }
-}
-
-/// Stores trips.
-///
-/// - S1 `apply` is idempotent: applying the same rows again changes nothing.
-/// - S2 applying an older row of a trip after a newer one changes nothing.
-/// - S3 a time that a trip covered before and after an `apply` is covered during it.
-/// - S4 every read sees every row whose `apply` returned `Ok`.
-/// - S5 of overlapping rows of a device, reads return the one with the highest version.
-/// - S6 a row that cannot be decoded is skipped, counted and logged by `covering` and `range`, and
-///   by callers that decode the rows of `rows_of_day`; [`skip::collecting`] returns it.
-/// - S7 for a device and an epoch, every call of `claim` returns the same partition, and `claimed`
-///   returns that partition or `None`. A forget changes neither.
-pub trait TripStore: Send + Sync {
-    /// Writes trips: in each UTC day that a trip touches, replaces every row within its span by a
-    /// copy of its row.
-    fn apply(&self, trips: &[TripRow]) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// The trip of a device that covers a time.
-    fn covering(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-    ) -> impl Future<Output = Result<Option<TripRow>, StoreError>> + Send;
-
-    /// Every row of a device in a UTC day (whole days since 1970), overlapping ones included.
-    fn rows_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-    ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
-
-    /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered by
-    /// `start_time`.
-    fn range(
-        &self,
-        device_id: &str,
-        from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-        order: Order,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<TripRow>, StoreError>> + Send;
-
-    /// The trip of a device that is nearest to a time that none covers: the last one before it in
-    /// descending order, else the first one after it.
-    fn neighbour(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-        order: Order,
-    ) -> impl Future<Output = Result<Option<TripRow>, StoreError>> + Send {
-        async move {
-            let (from_ms, upto_ms) = match order {
-                Order::Asc => (time_ms, DeviceTime::MAX),
-                Order::Desc => (DeviceTime::MIN, time_ms),
-            };
-            let mut found = self.range(device_id, from_ms, upto_ms, order, 1).await?;
-            Ok(found.pop())
-        }
-    }
-
-    /// At most `limit` device ids greater than `after`, in byte order.
-    fn devices(
-        &self,
-        scope: DeviceScope,
-        after: Option<&str>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
-
-    /// Every [`TripStore::forget`] of a device that was started, completed or not.
-    fn forgets(
-        &self,
-        device_id: &str,
-    ) -> impl Future<Output = Result<Vec<Forget>, StoreError>> + Send;
-
-    /// All of [`TripStore::forgets`] combined: the highest version and the latest `before`, which
-    /// is the floor; `None` without forgets.
-    fn erased(
-        &self,
-        device_id: &str,
-    ) -> impl Future<Output = Result<Option<Forget>, StoreError>> + Send {
-        async { Ok(self.forgets(device_id).await?.into_iter().reduce(Forget::and)) }
-    }
-
-    /// Erases the trips of a device that end before a time. Each step is durable before the next:
-    ///
-    /// 1. Record the forget with the days that it affects, including those of an earlier attempt at
-    ///    the same version.
-    /// 2. Delete the rows.
-    /// 3. Remove days before that of `before_ms` without rows from the day indexes.
-    /// 4. If no day is left, move the claims of the device to the record of the forget.
-    fn forget(
-        &self,
-        device_id: &str,
-        forget: &Forget,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// Step 1 of [`TripStore::forget`] alone, where each step is durable before the next: from then
-    /// on, whoever loads the device ignores what is about to be erased.
-    fn begin_forget(
-        &self,
-        _device_id: &str,
-        _forget: &Forget,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        async { Ok(()) }
-    }
-
-    /// The partition that a device has claimed in an epoch. May miss a concurrent claim.
-    fn claimed(
-        &self,
-        device_id: &str,
-        epoch: i32,
-    ) -> impl Future<Output = Result<Option<i32>, StoreError>> + Send;
-
-    /// Claims a partition for a device in an epoch unless one is claimed already. Returns the
-    /// claimed partition, which is durable at once or together with the device's rows.
-    fn claim(
-        &self,
-        device_id: &str,
-        epoch: i32,
-        partition: i32,
-    ) -> impl Future<Output = Result<i32, StoreError>> + Send;
-}
-
-/// Stores the epochs of a topic.
-pub trait EpochStore: Send + Sync {
-    /// Every epoch, oldest first.
-    fn epochs(&self) -> impl Future<Output = Result<Vec<Epoch>, StoreError>> + Send;
-
-    /// Adds an epoch unless one of that number exists; returns whether it was added.
-    fn add_epoch(&self, epoch: &Epoch) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }

@@ -1,8 +1,10 @@
 //! Raw rows of table `trips`, valid or not, for checks of a store.
 
-use std::future::Future;
+use std::collections::VecDeque;
 
-use super::{RowError, StoreError, TripRow};
+use scylla::response::PagingState;
+
+use super::{RowError, TripRow};
 use crate::codec::is_same_message;
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
@@ -221,39 +223,13 @@ impl RawRow {
     }
 }
 
-/// Reads raw rows of a store and repairs them.
-pub trait RawRows: Send + Sync {
-    /// Where the scan continues.
-    type Cursor: Send;
-
-    /// The next rows of all devices or of one, with the days in any order. Rows of the same device
-    /// and day are consecutive, also across pages. The cursor is `None` after the last page.
-    fn raw_rows(
-        &self,
-        device_id: Option<&str>,
-        from: Option<Self::Cursor>,
-    ) -> impl Future<Output = Result<(Vec<RawRow>, Option<Self::Cursor>), StoreError>> + Send;
-
-    /// The rows of a device in a day.
-    fn raw_day(
-        &self,
-        device_id: &str,
-        day: Day,
-    ) -> impl Future<Output = Result<Vec<RawRow>, StoreError>> + Send;
-
-    /// Those of the given days of a device that are missing in one of the two day indexes. `days`
-    /// is in ascending order.
-    fn unlisted(
-        &self,
-        device_id: &str,
-        days: &[Day],
-    ) -> impl Future<Output = Result<Vec<Day>, StoreError>> + Send;
-
-    /// Deletes wrong rows and writes right ones, each at its own version. In a store with write
-    /// timestamps, data with a later timestamp is kept.
-    fn repair_rows(
-        &self,
-        wrong: &[RawRow],
-        right: &[TripRow],
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+/// Where a scan of raw rows continues.
+#[derive(Debug)]
+pub enum ScanCursor {
+    /// After a day of a device.
+    After(String, DeviceTime),
+    /// In the whole table, in token order.
+    Page(PagingState),
+    /// In the remaining days of one device.
+    Days(VecDeque<Day>),
 }

@@ -217,13 +217,22 @@ pub fn register_counters() {
 
 /// Runs a store operation and records its duration.
 pub async fn operation<T>(op: &'static str, operation: impl Future<Output = T>) -> T {
-    if !is_on() {
-        return operation.await;
-    }
-    let started = Instant::now();
+    let started = start_operation();
     let result = operation.await;
-    histogram!(STORE_OPERATION_DURATION, "op" => op).record(started.elapsed());
+    end_operation(op, started);
     result
+}
+
+/// The start of an operation, if metrics are recorded.
+pub fn start_operation() -> Option<Instant> {
+    is_on().then(Instant::now)
+}
+
+/// Records the duration of an operation.
+pub fn end_operation(op: &'static str, started: Option<Instant>) {
+    if let Some(started) = started {
+        histogram!(STORE_OPERATION_DURATION, "op" => op).record(started.elapsed());
+    }
 }
 
 /// Counts records of the change feed topic that are not events.

@@ -24,7 +24,7 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
 use tstar::internals::kafka::producer::{Producer, ProducerRecord};
-use tstar::internals::store::EpochStore;
+use tstar::internals::store::SideTables;
 use tstar::internals::store::scylla::ScyllaStore;
 
 use crate::cli::{Folder, Ran};

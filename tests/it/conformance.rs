@@ -14,8 +14,8 @@ use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Change, ChangeKind, DeviceScope, Flush, Forget, Order, Position, TripEnd, TripEnds, TripRow,
-    TripStore, count_trips, latest_end,
+    Change, ChangeKind, DeviceScope, Flush, Forget, Order, Position, TripEnd, TripRow, TripStore,
+    count_trips, latest_end,
 };
 use tstar::internals::timeline::{
     DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
@@ -180,7 +180,7 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
     }
 }
 
-async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Sink + TripEnds) {
+async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Sink) {
     let day = DAY_MS / MINUTE;
     let end = |row: &TripRow| TripEnd {
         t_star_ms: row.t_star_ms,

@@ -18,7 +18,7 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::internals::store::{
-    DeviceScope, EpochStore, Forget, Order, StoreError, TripRow, TripStore,
+    DeviceScope, Forget, Order, SideTables, StoreError, TripRow, TripStore,
 };
 use tstar::internals::timeline::DAY_MS;
 

@@ -7,14 +7,19 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
-use tstar::internals::model::scalar::{Day, DeviceTime};
+use tstar::internals::model::control::NamedKey;
+use tstar::internals::model::epoch::Epoch;
+use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
+use tstar::internals::model::schema::{SchemaSubject, SchemaVerdict};
 use tstar::internals::model::tag::{Revision, Tag};
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::positions::KeptPositions;
+use tstar::internals::store::schemas::KeptSchema;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Order, Position, StoreError, TagStore, TripEnd, TripEnds, TripRow,
+    DeviceScope, Flush, Forget, Order, Position, SideTables, StoreError, TripEnd, TripRow,
     TripStore,
 };
 
@@ -231,6 +236,34 @@ impl<C: Cql> TripStore for WithJournal<C> {
         self.store.forget(&self.device(device_id), &stored).await
     }
 
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        self.store.latest_days(&self.device(device_id), limit).await
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        let found = self.store.ends_of_day(&self.device(device_id), day, limit).await?;
+        let shown = |end: TripEnd| TripEnd { version: end.version - BASE, ..end };
+        Ok(found.into_iter().map(shown).collect())
+    }
+
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        self.store.positions(epoch).await
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        next: (i32, Offset),
+    ) -> Result<(), StoreError> {
+        self.store.keep_position(epoch, generation, next).await
+    }
+
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
         self.store.claimed(&self.device(device_id), epoch).await
     }
@@ -240,7 +273,51 @@ impl<C: Cql> TripStore for WithJournal<C> {
     }
 }
 
-impl<C: Cql> TagStore for WithJournal<C> {
+impl<C: Cql> SideTables for WithJournal<C> {
+    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+        self.store.epochs().await
+    }
+
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+        self.store.add_epoch(epoch).await
+    }
+
+    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+        self.store.control_keys().await
+    }
+
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+        self.store.add_control_key(key).await
+    }
+
+    async fn group(&self) -> Result<Option<String>, StoreError> {
+        self.store.group().await
+    }
+
+    async fn keep_group(
+        &self,
+        former: Option<&str>,
+        group: &str,
+    ) -> Result<Option<String>, StoreError> {
+        self.store.keep_group(former, group).await
+    }
+
+    async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>, StoreError> {
+        self.store.schema_subjects(epoch, from).await
+    }
+
+    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
+        self.store.schema_in(epoch, slot).await
+    }
+
+    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
+        self.store.add_schema(schema).await
+    }
+
     async fn tags(
         &self,
         device_id: &str,
@@ -280,23 +357,6 @@ impl<C: Cql> TagStore for WithJournal<C> {
         let devices = self.store.tagged_devices().await?;
         let own = devices.iter().filter_map(|device| device.strip_prefix(&self.prefix));
         Ok(own.map(str::to_owned).collect())
-    }
-}
-
-impl<C: Cql> TripEnds for WithJournal<C> {
-    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
-        self.store.latest_days(&self.device(device_id), limit).await
-    }
-
-    async fn ends_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        limit: usize,
-    ) -> Result<Vec<TripEnd>, StoreError> {
-        let found = self.store.ends_of_day(&self.device(device_id), day, limit).await?;
-        let shown = |end: TripEnd| TripEnd { version: end.version - BASE, ..end };
-        Ok(found.into_iter().map(shown).collect())
     }
 }
 

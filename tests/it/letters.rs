@@ -14,7 +14,7 @@ use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
-use tstar::internals::store::EpochStore;
+use tstar::internals::store::SideTables;
 
 use crate::cli::{Folder, minutes};
 use crate::faults::until;

@@ -6,7 +6,7 @@ use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::time::format_time;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    DeviceScope, LookupResult, Order, TripEnds, TripRow, TripStore, find, latest_end,
+    DeviceScope, LookupResult, Order, TripRow, TripStore, find, latest_end,
 };
 use tstar::internals::timeline::{DAY_MS, day_of};
 
@@ -61,10 +61,7 @@ async fn measure<T>(
     (answer, QueryCost { name, found, read: rows_read() - before })
 }
 
-async fn queries(
-    store: &(impl TripStore + TripEnds),
-    rows_read: impl Fn() -> u64,
-) -> Vec<QueryCost> {
+async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<QueryCost> {
     for nth in 0..DEVICES {
         store.apply(&trips_of(nth)).await.unwrap();
     }
@@ -137,7 +134,7 @@ async fn queries(
     all
 }
 
-async fn last_trip(store: &impl TripEnds, rows_read: &impl Fn() -> u64) -> QueryCost {
+async fn last_trip(store: &impl TripStore, rows_read: &impl Fn() -> u64) -> QueryCost {
     let last = async { (latest_end(store, &device(7)).await.unwrap(), 1) };
     let (found, cost) = measure("devices, the last trip of one", rows_read, last).await;
     assert_eq!(found.map(|end| end.end_ms), trips_of(7).last().map(|row| row.end_ms));

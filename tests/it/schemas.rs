@@ -3,7 +3,7 @@
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Offset;
 use tstar::internals::model::schema::{SchemaId, SchemaReference, SchemaSource, SchemaVerdict};
-use tstar::internals::store::SchemaStore;
+use tstar::internals::store::SideTables;
 use tstar::internals::store::schemas::{Decision, SchemaHistory, all_schemas};
 use tstar::internals::store::sqlite::SqliteStore;
 
@@ -17,7 +17,7 @@ fn known(text: &str) -> SchemaVerdict {
 }
 
 /// `epoch` has no schema before.
-async fn the_first_verdict_stands(store: &impl SchemaStore, epoch: i32) {
+async fn the_first_verdict_stands(store: &impl SideTables, epoch: i32) {
     let of_epoch = (epoch, 3);
     let guid: SchemaId = "6f8d2b1e-7c3a-4e5f-9a0b-1c2d3e4f5a6b".parse().unwrap();
     let [one, two, three] = [1, u32::MAX, 3].map(SchemaId::Number);

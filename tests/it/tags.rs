@@ -13,7 +13,7 @@ use tstar::internals::ops::tags::{
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{Flush, Forget, TagStore, TripRow, TripStore};
+use tstar::internals::store::{Flush, Forget, SideTables, TripRow, TripStore};
 
 use crate::conformance::{at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
@@ -123,7 +123,7 @@ async fn target(store: &impl TripStore, minute: i64) -> Option<TagTarget> {
 
 /// Samples, tags and removals in any order; after each, the tags of every trip. Returns the number
 /// of merges of trips of which both had tags.
-async fn tags_follow(store: &(impl TripStore + Sink + TagStore), dice: &mut Dice) -> usize {
+async fn tags_follow(store: &(impl TripStore + Sink + SideTables), dice: &mut Dice) -> usize {
     let (mut model, mut version) = (Model::default(), 2);
     let mut merges = 0;
     for step in 0..40 {
@@ -180,7 +180,7 @@ async fn tags_follow(store: &(impl TripStore + Sink + TagStore), dice: &mut Dice
     merges
 }
 
-async fn check(store: &(impl TripStore + TagStore), model: &Model) {
+async fn check(store: &(impl TripStore + SideTables), model: &Model) {
     for span in model.spans() {
         let target = target(store, span.0).await.unwrap();
         let found = of_trip(store, &target).await.unwrap();
@@ -194,7 +194,7 @@ async fn check(store: &(impl TripStore + TagStore), model: &Model) {
 
 /// After a forget, a tag is left if it is not older, or if a trip covers it.
 async fn forget(
-    store: &(impl TripStore + Sink + TagStore),
+    store: &(impl TripStore + Sink + SideTables),
     model: &mut Model,
     dice: &mut Dice,
     version: i64,
@@ -261,7 +261,7 @@ fn tags_follow_their_trips_in_a_keyspace() {
     }
 }
 
-async fn writers_at_once<S: TripStore + Sink + TagStore>(store: &S) {
+async fn writers_at_once<S: TripStore + Sink + SideTables>(store: &S) {
     let rows = vec![trip(DEVICE, &[0, 4], 2)];
     store.commit(&Flush { trips: rows, ..Flush::default() }).await.unwrap();
     let target = target(store, 0).await.unwrap();

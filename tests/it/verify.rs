@@ -25,9 +25,8 @@ use tstar::internals::ops::verify::{Comparison, Difference};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::file::{FileSource, Options};
 use tstar::internals::source::{Batch, Control, Decoder};
-use tstar::internals::store::raw::RawRows;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{StoreError, TripStore};
+use tstar::internals::store::{AnyStore, StoreError};
 use tstar::internals::timeline::DAY_MS;
 
 use crate::cli::Folder;
@@ -175,13 +174,17 @@ pub fn writer(store: &Path) -> SqliteStore {
 pub type CompareResult = (Comparison, Vec<(Difference, bool)>);
 
 /// Compares a whole store of files with its reference.
-pub fn compare_all(reference: &SqliteStore, found: &SqliteStore, repair: bool) -> CompareResult {
-    block_on(compare_with(reference, found, repair))
+pub fn compare_all(
+    reference: &SqliteStore,
+    found: &Arc<SqliteStore>,
+    repair: bool,
+) -> CompareResult {
+    block_on(compare_with(reference, &Arc::clone(found).into(), repair))
 }
 
-pub async fn compare_with<S: RawRows + TripStore>(
+pub async fn compare_with(
     reference: &SqliteStore,
-    found: &S,
+    found: &AnyStore,
     repair: bool,
 ) -> CompareResult {
     let mut seen = Vec::new();

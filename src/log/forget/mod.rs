@@ -16,7 +16,7 @@ use super::topic::OpenLog;
 use crate::identity::DeviceId;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
-use crate::store::{AnyStore, EpochStore, StoreUrl};
+use crate::store::{AnyStore, SideTables, StoreUrl};
 
 /// Devices that are read, and erased or requested, at once.
 pub const PAGE: usize = 1000;

@@ -18,7 +18,7 @@ use crate::model::control::{Claim, ControlKey, ControlKeys};
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{DeviceTime, Offset};
 use crate::model::time::{format_duration, format_time};
-use crate::store::{AnyStore, DeviceScope, KeyStore, Order, StoreError, TripStore};
+use crate::store::{AnyStore, DeviceScope, Order, SideTables, StoreError, TripStore};
 
 /// Maximum concurrent lookups of partitions in the store.
 const LOOKUPS: usize = 32;
@@ -51,7 +51,7 @@ pub struct TopicForget<'a> {
 /// The key to sign with. The store has to name it: then every instance has the key, or stops where
 /// it would have to decide without it.
 async fn signing_key(
-    store: &impl KeyStore,
+    store: &AnyStore,
     keys: &ControlKeys,
     store_name: &str,
 ) -> anyhow::Result<ControlKey> {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::NoResult;
 use crate::log::topic::OpenLog;
-use crate::store::{AnyStore, EpochStore, StoreUrl};
+use crate::store::{AnyStore, SideTables, StoreUrl};
 
 /// Result of a check, by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -6,9 +6,8 @@ use std::ops::RangeInclusive;
 use super::CheckResult;
 use crate::model::scalar::Version;
 use crate::ops::row_check::RowCheck;
-use crate::store::raw::RawRows as _;
 use crate::store::skip::REPAIR;
-use crate::store::{AnyStore, EpochStore as _, StoreError};
+use crate::store::{AnyStore, SideTables as _, StoreError};
 
 /// Rows to check; the last page may exceed it.
 const MAX_ROWS: usize = 10_000;

@@ -12,7 +12,7 @@ use crate::log::topic::{LogAccess, OpenLog};
 use crate::model::epoch::Epoch;
 use crate::model::visible::shell_word;
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
-use crate::store::{AnyStore, GroupStore, KeyStore};
+use crate::store::{AnyStore, SideTables};
 
 /// Checks the log of a store.
 pub(super) async fn check(store: &AnyStore, newest: &Epoch, log: OpenLog<'_>) -> Vec<CheckResult> {

@@ -18,7 +18,7 @@ use super::{InvalidRequest, PreconditionFailed};
 use crate::log::Log;
 use crate::log::topic::OpenLog;
 use crate::model::scalar::DeviceTime;
-use crate::store::{AnyStore, EpochStore, TripRow};
+use crate::store::{AnyStore, SideTables, TripRow};
 use crate::views::Explanation;
 
 /// Which trip to explain.

@@ -10,6 +10,7 @@
 
 mod file_records;
 pub mod files;
+mod overlay;
 mod preview;
 mod state;
 pub mod topic;

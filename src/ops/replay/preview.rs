@@ -1,15 +1,18 @@
 //! Previews what samples would change in a store if they arrived now.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::file_records::FileRecords;
+use super::overlay::Overlay;
 use crate::kafka::topic::OffsetRange;
 use crate::log::reference::Workspace;
 use crate::model::epoch::{Epoch, Log, Versions};
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
-use crate::store::{AnyStore, DeviceScope, Order, Overlay, StoreError, TripStore};
+use crate::store::{AnyStore, DeviceScope, Order, StoreError, TripStore};
 
 /// Number of devices in one page.
 const DEVICES_PER_PAGE: usize = 1000;
@@ -60,15 +63,16 @@ pub(super) async fn preview_changes(
     watch: impl FnMut(&Batch, &SampleCounts),
 ) -> anyhow::Result<(SampleCounts, TripChanges)> {
     let newest = log.epochs.last().expect("there is an epoch");
-    let over = workspace.store(&newest.rules, false)?;
+    let over = Arc::new(workspace.store(&newest.rules, false)?);
+    let any = AnyStore::from(Arc::clone(&over));
     let base = log.next_version();
     let start_offsets = [(0, 0)].into();
     let preview_epoch = Epoch { base, partitions: 1, start_offsets, ..newest.clone() };
     let versions = Versions::of_partition(&[preview_epoch], 0);
-    let overlay = Overlay { under: log.store, over: &over, partition: 0 };
+    let overlay = Overlay { under: log.store, over: &any, partition: 0 };
     let config = ProcessorConfig { loads: 32, ..workspace.processor_config() };
     let preview_log = Log { partition: 0, versions };
-    let stores = (&overlay, &over);
+    let stores = (&overlay, &*over);
     let mut processor = Processor::of_log(stores, preview_log, &newest.rules, config).await?;
     processor.run(records, watch).await?;
     if let Some(error) = records.store_error.take() {
@@ -76,13 +80,13 @@ pub(super) async fn preview_changes(
     }
     let counts = processor.counts().clone();
     drop(processor);
-    let changes = count_changes(&over, log.store, base).await?;
+    let changes = count_changes(&any, log.store, base).await?;
     Ok((counts, changes))
 }
 
 /// Counts the trips of `over` that were written at `base` or a later version.
 async fn count_changes(
-    over: &impl TripStore,
+    over: &AnyStore,
     under: &AnyStore,
     base: Version,
 ) -> Result<TripChanges, StoreError> {

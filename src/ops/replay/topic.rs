@@ -17,7 +17,7 @@ use crate::ops::verify::compare::{CompareOptions, compare};
 use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use crate::pipeline::daemon::{OnEvent, Report};
 use crate::pipeline::processor::ProcessorConfig;
-use crate::sink::{Outputs, RowCounts, RowTally, WorkerOptions, open_workers};
+use crate::sink::{Outputs, RowCounts, RowTally, open_workers};
 use crate::store::{Access, AnyStore, DeviceScope, OpenOptions, StoreUrl, TripStore};
 
 /// The first record to replay.
@@ -124,7 +124,7 @@ impl TopicReplayJob {
         };
         let options = CompareOptions { device_id: self.request.device.as_deref(), repair: false };
         let Reference { store: expected, records, bounds } = reference;
-        let compared = compare(&expected, &**store, &options, bounds, &mut count);
+        let compared = compare(&expected, store, &options, bounds, &mut count);
         let compared = cancel.unless_stopped(partial, compared).await??;
         self.checked(TopicReplayOutcome {
             applied: false,
@@ -164,8 +164,7 @@ impl TopicReplayJob {
         };
         let counts = Arc::<RowCounts>::default();
         let tally = RowTally { rows: Arc::clone(&store), counts: Arc::clone(&counts) };
-        let options = WorkerOptions { guide: None, tally: Some(tally) };
-        let open = open_workers(move || store.for_worker(), outputs, options);
+        let open = open_workers(move || Arc::new(store.for_worker()), outputs, Some(tally));
         let report = replay.run(open, (target.config, on_event), cancel.wait()).await?;
         check_stopped(&report, cancel, PartialResult::Read)?;
         self.checked(TopicReplayOutcome {

@@ -8,9 +8,8 @@ use super::day::{self, DayResult};
 use super::{Difference, Kind};
 use crate::log::Bounds;
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::EmbeddedStore;
-use crate::store::raw::{RawRow, RawRows};
-use crate::store::{DeviceScope, StoreError, TripRow, TripStore};
+use crate::store::raw::RawRow;
+use crate::store::{AnyStore, DeviceScope, EmbeddedStore, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
 
 /// Days or devices read in one page.
@@ -58,9 +57,9 @@ impl Comparison {
 ///
 /// # Errors
 /// One of the stores cannot be read, or the store cannot be repaired.
-pub async fn compare<S: RawRows + TripStore>(
+pub async fn compare(
     expected: &EmbeddedStore,
-    found: &S,
+    found: &AnyStore,
     options: &CompareOptions<'_>,
     bounds: Bounds<'_>,
     on_difference: &mut impl FnMut(&Difference, bool),
@@ -74,18 +73,17 @@ pub async fn compare<S: RawRows + TripStore>(
     Ok(job.result)
 }
 
-struct CompareJob<'a, S, F> {
+struct CompareJob<'a, F> {
     expected: &'a EmbeddedStore,
-    found: &'a S,
+    found: &'a AnyStore,
     options: &'a CompareOptions<'a>,
     bounds: Bounds<'a>,
     on_difference: &'a mut F,
     result: Comparison,
 }
 
-impl<S, F> CompareJob<'_, S, F>
+impl<F> CompareJob<'_, F>
 where
-    S: RawRows + TripStore,
     F: FnMut(&Difference, bool),
 {
     /// Compares the days that the store has.

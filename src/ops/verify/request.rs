@@ -13,7 +13,7 @@ use crate::log::reference::{Build, Reference, Workspace};
 use crate::log::{Log, ReadProgress};
 use crate::ops::{NoResult, PartialResult, PreconditionFailed, SignalListener};
 use crate::pipeline::daemon::OnEvent;
-use crate::store::{Access, AnyStore, EpochStore, OpenOptions, StoreUrl};
+use crate::store::{Access, AnyStore, OpenOptions, SideTables, StoreUrl};
 
 /// What to verify, and how.
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ pub async fn verify(
         }
     };
     let options = request.compare_options();
-    let compared = compare(&reference, &**store, &options, bounds, &mut on_difference);
+    let compared = compare(&reference, store, &options, bounds, &mut on_difference);
     let comparison = cancel.unless_stopped(partial, compared).await??;
     if let (Some(device), 0) = (request.device_id, comparison.days) {
         let store = request.store;

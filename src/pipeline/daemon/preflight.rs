@@ -18,7 +18,7 @@ use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::source::Decoder;
-use crate::store::{EpochStore, KeyStore, StoreError};
+use crate::store::{AnyStore, SideTables as _, StoreError};
 
 /// How far a version may lie ahead of the clock, microseconds: CQL servers refuse later write
 /// timestamps.
@@ -179,7 +179,7 @@ pub struct EpochRequest<'a> {
 /// # Errors
 /// The store belongs to another topic, or the topic or the rules do not match the newest epoch.
 pub async fn epochs(
-    store: &impl EpochStore,
+    store: &AnyStore,
     topics: &Arc<Topics>,
     layout: &TopicLayout,
     request: &EpochRequest<'_>,
@@ -211,7 +211,7 @@ pub async fn epochs(
 /// # Errors
 /// A registered key is missing in this process, or has another secret here.
 pub async fn control_keys(
-    store: &impl KeyStore,
+    store: &AnyStore,
     keys: &ControlKeys,
     location: &str,
 ) -> Result<(), DaemonError> {

@@ -9,7 +9,7 @@ use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Offset;
 use crate::model::visible::shell_word;
-use crate::store::{GroupStore, PositionStore};
+use crate::store::{AnyStore, SideTables as _, TripStore as _};
 
 /// The group of a start.
 pub struct GroupRequest<'a> {
@@ -41,7 +41,7 @@ impl GroupRequest<'_> {
 /// # Errors
 /// Another group reads the log, the brokers refuse to move its offsets, or the store fails.
 pub async fn keep(
-    store: &(impl GroupStore + PositionStore),
+    store: &AnyStore,
     newest: &Epoch,
     request: &GroupRequest<'_>,
 ) -> Result<(), DaemonError> {
@@ -98,6 +98,8 @@ fn move_offsets(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::model::partitioner::Partitioner;
     use crate::model::rules::Rules;
@@ -120,6 +122,7 @@ mod tests {
             keeps_positions: true,
         };
         let store = SqliteStore::open_for_topic(&path, &epoch.rules, 10).unwrap();
+        let store = AnyStore::from(Arc::new(store));
         let request = |group, may_change| GroupRequest {
             location: "sqlite:trips.db",
             group,

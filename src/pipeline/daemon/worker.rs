@@ -17,7 +17,7 @@ use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
 use crate::pipeline::schemas::{FindSchemas, WantedSchemas};
 use crate::sink::Sink;
 use crate::source::{Batch, Entry, Source, SourceError};
-use crate::store::{AskKeys, StoreError, Timed, TripStore};
+use crate::store::{AskKeys, StoreError, TripStore};
 use crate::telemetry;
 
 /// Interval at which a worker that waits for a schema looks whether its partition is revoked.
@@ -149,7 +149,7 @@ impl Batches {
 
 /// Builds the trips of a partition until it is revoked or lost.
 pub async fn run_worker<T: TripStore, S: Sink>(
-    (trips, sink): (T, S),
+    (trips, sink): (Arc<T>, S),
     assigned: AssignedPartition,
     (reader, options): (RecordReader, Options),
     budget: Arc<Budget>,
@@ -159,7 +159,6 @@ pub async fn run_worker<T: TripStore, S: Sink>(
     let is_bounded = matches!(plan.assignment, Assignment::Spans(_));
     let newest = epochs.last().expect("there is an epoch");
     let find_schemas = (find_schemas, newest.epoch);
-    let trips = Timed(trips);
     let partition = handle.partition();
     let mut batches = Batches {
         receiver: batches,
@@ -190,7 +189,7 @@ pub async fn run_worker<T: TripStore, S: Sink>(
     let work = async {
         let rules = &newest.rules;
         let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
-        let processor = Processor::of_log((&trips, &sink), log, rules, pace).await?;
+        let processor = Processor::of_log((&*trips, &sink), log, rules, pace).await?;
         let mut processor = processor.sharing(budget).answering(questions);
         let result = processor.run(&mut batches, on_batch).await;
         publish(processor.counts());

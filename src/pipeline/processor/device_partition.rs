@@ -8,7 +8,7 @@ use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
 use crate::sink::Sink;
 use crate::source::SampleError;
-use crate::store::claims::home;
+use crate::store::home;
 use crate::store::{StoreError, TripStore};
 
 /// Partition of a device in an epoch.

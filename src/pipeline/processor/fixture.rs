@@ -13,6 +13,7 @@ use crate::model::scalar::{Day, DeviceTime, LogTime, Offset, Version};
 use crate::sink::Sink;
 use crate::source::{Array, Batch, DecodedSample, Entry, NoSample, SampleError, span};
 use crate::store::memory::MemoryStore;
+use crate::store::positions::KeptPositions;
 use crate::store::{DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore};
 use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
 
@@ -97,6 +98,19 @@ impl TripStore for TestStore {
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
         TripStore::forget(&self.memory, device_id, forget).await
+    }
+
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        self.memory.positions(epoch).await
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        next: (i32, Offset),
+    ) -> Result<(), StoreError> {
+        self.memory.keep_position(epoch, generation, next).await
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {

@@ -10,7 +10,7 @@ use crate::model::epoch::Division;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::sink::Sink;
 use crate::source::{Batch, Entry};
-use crate::store::claims::home;
+use crate::store::home;
 use crate::store::skip::decoded;
 use crate::store::{Forget, StoreError, TripRow, TripStore};
 use crate::timeline::Trip;

@@ -21,7 +21,7 @@ fn existing_claim(answer: Columns) -> Option<i32> {
 impl<C: Cql> Shared<C> {
     /// Claims that forgets have moved to their records, by epoch.
     async fn moved_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>, StoreError> {
-        let select = &self.statements.moved_claims;
+        let select = &self.statements.trips.moved_claims;
         let rows = self.rows("reading a claim", select, (device_id,)).await?;
         let claims =
             |(claims, ..): (Option<BTreeMap<i32, i32>>, Option<CqlTimestamp>, Days)| claims;
@@ -33,7 +33,7 @@ impl<C: Cql> Shared<C> {
         device_id: &str,
         epoch: i32,
     ) -> Result<Option<i32>, StoreError> {
-        let select = &self.statements.claim_of;
+        let select = &self.statements.trips.claim_of;
         let rows: Vec<(Option<i32>,)> =
             self.rows("reading a claim", select, (device_id, epoch)).await?;
         let existing = rows.into_iter().find_map(|(partition,)| partition);
@@ -47,11 +47,9 @@ impl<C: Cql> Shared<C> {
         epoch: i32,
         partition: i32,
     ) -> Result<i32, StoreError> {
-        let _permit = self.permits.acquire().await.expect("it is never closed");
-        let (statement, values) = (&self.statements.claim, (device_id, epoch, partition));
+        let (insert, values) = (&self.statements.trips.claim, (device_id, epoch, partition));
         // An attempt without an answer may have been applied; the next one then finds its claim.
-        let insert = || self.session.execute_conditional(statement, &values);
-        let answer = self.retry.until_acknowledged("claiming a partition", insert).await?;
+        let (answer, _) = self.conditional("claiming a partition", insert, values).await?;
         let existing = existing_claim(answer).unwrap_or(partition);
         Ok(self.moved_claims(device_id).await?.remove(&epoch).unwrap_or(existing))
     }
@@ -63,7 +61,7 @@ impl<C: Cql> Shared<C> {
         device_id: &str,
         forget: &Forget,
     ) -> Result<(), StoreError> {
-        let statements = &self.statements;
+        let statements = &self.statements.trips;
         let bounds = (device_id, CqlTimestamp(i64::MIN), CqlTimestamp(i64::MAX), 1);
         let left: Vec<(CqlTimestamp,)> =
             self.rows("reading the days of a device", &statements.days, bounds).await?;

@@ -50,7 +50,7 @@ impl<C: Cql> Shared<C> {
         after: &str,
         limit: usize,
     ) -> Result<DevicePage, StoreError> {
-        let (select, max) = (&self.statements.devices, limit.max(MAX_COLLECTED));
+        let (select, max) = (&self.statements.trips.devices, limit.max(MAX_COLLECTED));
         let (mut devices, mut from) = (BTreeSet::new(), Some(PagingState::start()));
         let (read_at, mut is_last) = (Instant::now(), true);
         while let Some(at) = from {

@@ -1,9 +1,8 @@
 //! Forgets in Scylla.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scylla::response::PagingState;
-use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlTimestamp;
 
 use super::cql::Cql;
@@ -23,7 +22,7 @@ type ForgetRow = (String, Option<i64>, Option<CqlTimestamp>, Days);
 impl<C: Cql> Shared<C> {
     /// The forgets of a device, in log order.
     pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        let (doing, select) = ("reading forgets", &self.statements.forgets);
+        let (doing, select) = ("reading forgets", &self.statements.trips.forgets);
         let rows: Vec<(i64, CqlTimestamp, Days)> = self.rows(doing, select, (device_id,)).await?;
         let forget = |(version, before, _): (i64, CqlTimestamp, Days)| Forget {
             version: Version(version),
@@ -34,7 +33,7 @@ impl<C: Cql> Shared<C> {
 
     /// The forgets of a device combined into one.
     pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
-        let (doing, select) = ("reading forgets", &self.statements.erased);
+        let (doing, select) = ("reading forgets", &self.statements.trips.erased);
         let rows: Vec<(Option<i64>, Option<CqlTimestamp>, i64)> =
             self.rows(doing, select, (device_id,)).await?;
         let forget = |(version, before, _): (Option<i64>, Option<CqlTimestamp>, i64)| {
@@ -44,37 +43,25 @@ impl<C: Cql> Shared<C> {
         Ok(found.map(|(version, before)| Forget { version, before_ms: DeviceTime(before.0) }))
     }
 
-    /// Calls a function with the device and the version of each forget that a statement selects, as
-    /// long as it returns true.
-    pub(super) async fn visit_forgets(
+    /// The devices with a forget at or after a version, and the last version of each. One that was
+    /// being written is on less than a quorum, and counts once a read finds it.
+    pub(super) async fn erased_since(
         &self,
-        select: &C::Statement,
-        mut visit: impl FnMut(String, Option<Version>) -> bool + Send,
-    ) -> Result<(), StoreError> {
-        let doing = "reading every forget";
-        let mut from = Some(PagingState::start());
+        first: Version,
+    ) -> Result<BTreeMap<String, Version>, StoreError> {
+        let (doing, select) = ("reading every forget", &self.statements.trips.all_forgets);
+        let (mut devices, mut from) = (BTreeMap::new(), Some(PagingState::start()));
         while let Some(at) = from {
             let (page, next): (Vec<ForgetRow>, _) = self.page(doing, select, &(), at).await?;
             for (device, version, ..) in page {
-                if !visit(device, version.map(Version)) {
-                    return Ok(());
+                if let Some(version) = version.map(Version).filter(|version| *version >= first) {
+                    let last = devices.entry(device).or_insert(version);
+                    *last = version.max(*last);
                 }
             }
             from = next;
         }
-        Ok(())
-    }
-
-    /// Executes a write until it is acknowledged.
-    pub(super) async fn execute(
-        &self,
-        doing: &'static str,
-        statement: &C::Statement,
-        values: impl SerializeRow + Sync,
-    ) -> Result<(), StoreError> {
-        let _permit = self.permits.acquire().await.expect("it is never closed");
-        let write = || self.session.execute(statement, &values);
-        self.retry.until_acknowledged(doing, write).await
+        Ok(devices)
     }
 
     /// The days that a forget affects: those in the index, and those that an earlier attempt has
@@ -84,7 +71,7 @@ impl<C: Cql> Shared<C> {
         device_id: &str,
         forget: &Forget,
     ) -> Result<BTreeSet<Day>, StoreError> {
-        let select = &self.statements.recorded_days;
+        let select = &self.statements.trips.recorded_days;
         let recorded: Vec<(Option<CqlTimestamp>, Days)> =
             self.rows("reading forgets", select, (device_id, forget.version.0)).await?;
         let recorded = recorded.into_iter().filter_map(|(_, days)| days).flatten();
@@ -101,7 +88,7 @@ impl<C: Cql> Shared<C> {
     }
 
     async fn unlist(&self, device_id: &str, day: Day, version: Version) -> Result<(), StoreError> {
-        let (statements, bucket) = (&self.statements, bucket(day));
+        let (statements, bucket) = (&self.statements.trips, bucket(day));
         let shard = i32::from(identity::shard(device_id));
         let of_device = (version.0, device_id, bucket);
         self.execute("removing a day of a device", &statements.unlist_day, of_device).await?;
@@ -124,14 +111,14 @@ impl<C: Cql> ScyllaStore<C> {
         // larger value, which wins between equal timestamps.
         let buckets: BTreeSet<CqlTimestamp> = days.iter().map(|&day| bucket(day)).collect();
         let values = (device_id, version.0, before, buckets, version.0);
-        let add = &shared.statements.add_forget;
+        let add = &shared.statements.trips.add_forget;
         shared.execute("recording a forget", add, values).await?;
         Ok(days)
     }
 
     /// Carries out a forget; each step is acknowledged before the next.
     pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        let (shared, statements) = (&self.shared, &self.shared.statements);
+        let (shared, statements) = (&self.shared, &self.shared.statements.trips);
         let (version, before) = (forget.version, CqlTimestamp(forget.before_ms.ms()));
         let days = self.record(device_id, forget).await?;
         let mut deletes = Vec::with_capacity(days.len());

@@ -6,24 +6,19 @@
 //! applies to Scylla alone (`tombstone_gc`) is in `schema.rs` and is checked only if the server is
 //! Scylla.
 
+mod calls;
 mod claims;
 mod connect;
 pub mod cql;
 mod devices;
-mod ends;
-mod epochs;
 mod forgets;
-mod group;
-mod keys;
 mod login;
-mod positions;
 mod requests;
 mod row;
 mod scan;
 mod schema;
-mod schemas;
 mod statements;
-mod tags;
+mod tables;
 mod tls;
 mod trips;
 

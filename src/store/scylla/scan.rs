@@ -1,6 +1,6 @@
 //! Raw rows and repairs in Scylla.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use scylla::response::PagingState;
 use scylla::value::CqlTimestamp;
@@ -10,18 +10,9 @@ use super::cql::Cql;
 use super::row::{Raw, bucket};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::raw::{RawRow, RawRows};
+use crate::store::raw::{RawRow, ScanCursor};
 use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
-
-/// Where a scan continues.
-#[derive(Debug)]
-pub enum ScanCursor {
-    /// In the whole table, in token order.
-    Everywhere(PagingState),
-    /// In the remaining days of one device.
-    Days(VecDeque<Day>),
-}
 
 const READING: &str = "reading every trip";
 
@@ -30,24 +21,23 @@ impl<C: Cql> ScyllaStore<C> {
         &self,
         from: PagingState,
     ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
-        let (shared, select) = (&self.shared, &self.shared.statements.all_rows);
+        let (shared, select) = (&self.shared, &self.shared.statements.trips.all_rows);
         let (page, next) = shared.page::<Raw>(READING, select, &(), from).await?;
         let rows = page.into_iter().map(Raw::into_raw_row).collect();
-        Ok((rows, next.map(ScanCursor::Everywhere)))
+        Ok((rows, next.map(ScanCursor::Page)))
     }
 }
 
-impl<C: Cql> RawRows for ScyllaStore<C> {
-    type Cursor = ScanCursor;
-
-    async fn raw_rows(
+/// What [`AnyStore`](crate::store::AnyStore) documents.
+impl<C: Cql> ScyllaStore<C> {
+    pub(in crate::store) async fn raw_rows(
         &self,
         device_id: Option<&str>,
         from: Option<ScanCursor>,
     ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
         let Some(device_id) = device_id else {
             return match from {
-                Some(ScanCursor::Everywhere(state)) => self.every_row(state).await,
+                Some(ScanCursor::Page(state)) => self.every_row(state).await,
                 _ => self.every_row(PagingState::start()).await,
             };
         };
@@ -63,14 +53,22 @@ impl<C: Cql> RawRows for ScyllaStore<C> {
         Ok((rows, Some(ScanCursor::Days(days))))
     }
 
-    async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
-        let (shared, select) = (&self.shared, &self.shared.statements.of_day);
+    pub(in crate::store) async fn raw_day(
+        &self,
+        device_id: &str,
+        day: Day,
+    ) -> Result<Vec<RawRow>, StoreError> {
+        let (shared, select) = (&self.shared, &self.shared.statements.trips.of_day);
         let of_day = (device_id, bucket(day), CqlTimestamp(i64::MIN));
         let rows: Vec<Raw> = shared.rows(READING, select, of_day).await?;
         Ok(rows.into_iter().map(Raw::into_raw_row).collect())
     }
 
-    async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
+    pub(in crate::store) async fn unlisted(
+        &self,
+        device_id: &str,
+        days: &[Day],
+    ) -> Result<Vec<Day>, StoreError> {
         let (Some(&first), Some(&last)) = (days.first(), days.last()) else {
             return Ok(Vec::new());
         };
@@ -88,9 +86,12 @@ impl<C: Cql> RawRows for ScyllaStore<C> {
         Ok(missing)
     }
 
-    /// Data written with a later timestamp than that of its version is kept.
-    async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
-        let remove = &self.shared.statements.remove;
+    pub(in crate::store) async fn repair_rows(
+        &self,
+        wrong: &[RawRow],
+        right: &[TripRow],
+    ) -> Result<(), StoreError> {
+        let remove = &self.shared.statements.trips.remove;
         for row in wrong {
             // A right row with the same key replaces it. A deletion would also hide the right row.
             let is_replaced =

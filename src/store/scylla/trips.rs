@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
-use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlTimestamp;
 
-use super::cql::{Cql, Page};
-use super::row::{self, Raw, bucket};
+use super::cql::Cql;
+use super::row::{self, INCOMPLETE, Raw, bucket};
 use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
+use crate::model::epoch::Epoch;
 use crate::model::reason::SkipReason;
-use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::store::days::{Days, add_day, beyond, nearest};
+use crate::model::scalar::{Day, DeviceTime, Offset, Version};
+use crate::store::lookup::days::{Days, add_day, beyond, nearest};
+use crate::store::positions::KeptPositions;
 use crate::store::skip::{self, is_whole};
-use crate::store::{DayWrite, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
+use crate::store::{
+    DayWrite, DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore,
+};
 use crate::telemetry;
 use crate::timeline::day_of;
 
@@ -29,6 +32,10 @@ const NEAREST: usize = 4;
 
 /// Maximum number of indexed days that a worker caches.
 const MAX_LISTED: usize = 50_000;
+
+/// End, start, `t_star`, version and last position of a row. Only the key is always present.
+type EndRow =
+    (CqlTimestamp, CqlTimestamp, Option<CqlTimestamp>, Option<i64>, Option<f64>, Option<f64>);
 
 impl<C: Cql> Shared<C> {
     /// Adds an entry to an index of days.
@@ -51,54 +58,6 @@ impl<C: Cql> Shared<C> {
         self.retry.until_acknowledged("writing trips", write).await
     }
 
-    /// Runs writes concurrently, up to the limit of the session, until all are acknowledged.
-    pub(super) async fn all<F>(&self, writes: Vec<F>) -> Result<(), StoreError>
-    where
-        F: Future<Output = Result<(), StoreError>>,
-    {
-        let mut writes = stream::iter(writes).buffer_unordered(self.concurrency);
-        while let Some(written) = writes.next().await {
-            written?;
-        }
-        Ok(())
-    }
-
-    /// A page of rows and the state of the next page. An empty page may be followed by others.
-    pub(super) async fn page<R>(
-        &self,
-        doing: &'static str,
-        select: &C::Statement,
-        values: &(impl SerializeRow + Sync),
-        from: PagingState,
-    ) -> Result<Page<R>, StoreError>
-    where
-        R: for<'row> DeserializeRow<'row, 'row> + Send,
-    {
-        let read = || self.session.page(select, values, from.clone());
-        let page = self.retry.until_acknowledged(doing, read).await?;
-        self.rows_read.add(page.0.len() as u64);
-        Ok(page)
-    }
-
-    /// All rows of all pages.
-    pub(super) async fn rows<R>(
-        &self,
-        doing: &'static str,
-        select: &C::Statement,
-        values: impl SerializeRow + Sync,
-    ) -> Result<Vec<R>, StoreError>
-    where
-        R: for<'row> DeserializeRow<'row, 'row> + Send,
-    {
-        let (mut found, mut from) = (Vec::new(), Some(PagingState::start()));
-        while let Some(at) = from {
-            let (mut page, next) = self.page(doing, select, &values, at).await?;
-            found.append(&mut page);
-            from = next;
-        }
-        Ok(found)
-    }
-
     /// The row, if it has a version and can be decoded. Counts any other row.
     fn valid_row(&self, raw: Raw) -> Option<TripRow> {
         match raw.into_row() {
@@ -113,6 +72,29 @@ impl<C: Cql> Shared<C> {
                 None
             }
         }
+    }
+
+    /// The end of a trip, if the row has a version and the columns. Counts any other row.
+    fn valid_end(&self, device_id: &str, day: Day, row: EndRow) -> Option<TripEnd> {
+        let (end, start, t_star, version, lat, lon) = row;
+        let (end_ms, start_ms) = (DeviceTime(end.0), DeviceTime(start.0));
+        let Some(version) = version.map(Version) else {
+            self.foreign_rows.add(1);
+            telemetry::skipped(SkipReason::NoVersion);
+            return None;
+        };
+        let (Some(t_star), Some(lat), Some(lon)) = (t_star, lat, lon) else {
+            skip::malformed(&RowError {
+                device: device_id.to_owned(),
+                bucket: day.start_ms(),
+                start_ms,
+                end_ms,
+                reason: INCOMPLETE.to_owned(),
+            });
+            return None;
+        };
+        let t_star_ms = DeviceTime(t_star.0);
+        Some(TripEnd { t_star_ms, start_ms, end_ms, version, lat, lon })
     }
 
     /// Rows of a device in a day that end at or after a time, by end.
@@ -133,7 +115,7 @@ impl<C: Cql> Shared<C> {
         day: Day,
         from_ms: DeviceTime,
     ) -> Result<Vec<Raw>, StoreError> {
-        let (doing, select) = ("reading trips of a day", &self.statements.of_day);
+        let (doing, select) = ("reading trips of a day", &self.statements.trips.of_day);
         self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms.ms()))).await
     }
 
@@ -156,8 +138,8 @@ impl<C: Cql> Shared<C> {
         limit: usize,
     ) -> Result<Vec<Day>, StoreError> {
         let select = match order {
-            Order::Asc => &self.statements.days,
-            Order::Desc => &self.statements.days_desc,
+            Order::Asc => &self.statements.trips.days,
+            Order::Desc => &self.statements.trips.days_desc,
         };
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let span = (device_id, bucket(from), bucket(upto), limit);
@@ -173,7 +155,7 @@ impl<C: Cql> Shared<C> {
         shard: i32,
         device_id: &str,
     ) -> Result<bool, StoreError> {
-        let (doing, select) = ("reading the day indexes", &self.statements.device_of_day);
+        let (doing, select) = ("reading the day indexes", &self.statements.trips.device_of_day);
         let found: Vec<(String,)> =
             self.rows(doing, select, (bucket(day), shard, device_id)).await?;
         Ok(!found.is_empty())
@@ -187,7 +169,7 @@ impl<C: Cql> Shared<C> {
         after: &str,
         limit: i32,
     ) -> Result<Vec<(String,)>, StoreError> {
-        let select = &self.statements.devices_of_day;
+        let select = &self.statements.trips.devices_of_day;
         self.rows("listing devices of a day", select, (bucket(day), shard, after, limit)).await
     }
 }
@@ -264,7 +246,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         device_id: &str,
         time_ms: DeviceTime,
     ) -> Result<Option<TripRow>, StoreError> {
-        let (shared, select) = (&self.shared, &self.shared.statements.covering);
+        let (shared, select) = (&self.shared, &self.shared.statements.trips.covering);
         let day = day_of(time_ms);
         let values = (device_id, bucket(day), CqlTimestamp(time_ms.ms()));
         let mut best: Option<TripRow> = None;
@@ -328,8 +310,8 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
     ) -> Result<Option<TripRow>, StoreError> {
         let shared = &self.shared;
         let select = match order {
-            Order::Asc => &shared.statements.covering,
-            Order::Desc => &shared.statements.before,
+            Order::Asc => &shared.statements.trips.covering,
+            Order::Desc => &shared.statements.trips.before,
         };
         let values = (device_id, bucket(day_of(time_ms)), CqlTimestamp(time_ms.ms()));
         let (mut rows, mut read) = (Vec::new(), 0);
@@ -385,12 +367,35 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         Ok(found)
     }
 
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        let span = (day_of(DeviceTime::MIN), day_of(DeviceTime::MAX));
+        self.shared.page_of_days(device_id, span, Order::Desc, limit).await
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        let (shared, select) = (&self.shared, &self.shared.statements.trips.ends_of_day);
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let values = (device_id, bucket(day), limit);
+        let rows: Vec<EndRow> =
+            shared.rows("reading the last trips of a day", select, values).await?;
+        Ok(rows.into_iter().filter_map(|row| shared.valid_end(device_id, day, row)).collect())
+    }
+
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
         self.shared.forgets(device_id).await
     }
 
     async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
         self.shared.erased(device_id).await
+    }
+
+    async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>, StoreError> {
+        self.shared.erased_since(first).await
     }
 
     async fn begin_forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
@@ -401,6 +406,27 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         let erased = self.erase(device_id, forget).await;
         *self.device_page() = None;
         erased
+    }
+
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        let select = &self.shared.statements.trips.positions;
+        let rows: Vec<(i32, i32, i64)> =
+            self.shared.rows("reading the positions", select, (epoch,)).await?;
+        let Some(&(generation, ..)) = rows.last() else { return Ok(KeptPositions::default()) };
+        let newest = rows.into_iter().filter(|(of, ..)| *of == generation);
+        let next_offsets = newest.map(|(_, partition, next)| (partition, next)).collect();
+        Ok(KeptPositions { generation, next_offsets })
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        (partition, next): (i32, Offset),
+    ) -> Result<(), StoreError> {
+        let values = (epoch.epoch, generation, partition, next.get(), epoch.version_at(next).0);
+        let insert = &self.shared.statements.trips.keep_position;
+        self.shared.execute("keeping a position", insert, values).await
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use rusqlite::Row;
 use rusqlite::backup::Backup;
 
 use super::lock::{WriterLock, lock_path};
 use super::open::{connect, refuse_new_in_root};
 use super::{SqliteStore, failed};
 use crate::store::StoreError;
-use crate::store::files::with_suffix;
-use crate::store::new_file::NewFile;
+use crate::store::files::{NewFile, with_suffix};
 
 /// All pages at once: between steps, a writer would make the copy start again.
 const ALL_PAGES: i32 = -1;
@@ -42,14 +42,9 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn all_positions(&self) -> Result<BTreeMap<i32, i64>, StoreError> {
-        let connection = self.connection();
         let select = "SELECT partition, next_offset FROM positions ORDER BY partition ASC";
-        let read = || {
-            let mut statement = connection.prepare_cached(select)?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<rusqlite::Result<_>>()
-        };
-        read().map_err(failed(&self.location, "reading the positions"))
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        Ok(self.select("reading the positions", select, [], read)?.into_iter().collect())
     }
 
     /// Gives a copy its name, in the place of an older one.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{SqliteStore, failed};
+use super::{SqliteStore, all_rows, failed, malformed};
 use crate::store::{Forget, StoreError};
 
 impl SqliteStore {
@@ -47,15 +47,10 @@ fn claim_of(connection: &Connection, device_id: &str, epoch: i32) -> rusqlite::R
 /// Claims that forgets have moved to their records, by epoch.
 fn archived(connection: &Connection, device_id: &str) -> rusqlite::Result<BTreeMap<i32, i32>> {
     let select = "SELECT claims FROM forgets WHERE device_id = ?1 AND claims IS NOT NULL";
-    let mut select = connection.prepare_cached(select)?;
-    let mut archived = BTreeMap::new();
-    for json in select.query_map([device_id], |row| row.get::<_, String>(0))? {
-        let claims: BTreeMap<i32, i32> = serde_json::from_str(&json?).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
-        })?;
-        archived.extend(claims);
-    }
-    Ok(archived)
+    let archived = all_rows(connection, select, [device_id], |row| {
+        serde_json::from_str::<BTreeMap<i32, i32>>(&row.get::<_, String>(0)?).map_err(malformed)
+    });
+    Ok(archived?.into_iter().flatten().collect())
 }
 
 /// Moves the claims of a device to the record of a forget if the device has no day left.
@@ -69,9 +64,8 @@ pub(super) fn erase(
         return Ok(());
     }
     let select = "SELECT epoch, partition FROM claims WHERE device_id = ?1";
-    let mut select = connection.prepare_cached(select)?;
-    let claims = select.query_map([device_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let claims: BTreeMap<i32, i32> = claims.collect::<rusqlite::Result<_>>()?;
+    let claims: Vec<(i32, i32)> =
+        all_rows(connection, select, [device_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if claims.is_empty() {
         return Ok(());
     }

@@ -4,38 +4,23 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteStore, claims, failed, tags};
+use super::tables::erase_tags;
+use super::{SqliteStore, all_rows, claims, malformed};
 use crate::identity;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::store::{Forget, StoreError};
 use crate::timeline::day_of;
 
 /// The forgets of a device, in log order.
-pub(super) fn forgets_of(
-    connection: &Connection,
-    device_id: &str,
-) -> rusqlite::Result<Vec<Forget>> {
-    let mut select = connection.prepare_cached(
-        "SELECT version, before FROM forgets WHERE device_id = ?1 ORDER BY version ASC",
-    )?;
-    let rows = select.query_map([device_id], |row| {
-        Ok(Forget { version: Version(row.get(0)?), before_ms: DeviceTime(row.get(1)?) })
-    })?;
-    rows.collect()
-}
+pub(super) const OF_DEVICE: &str =
+    "SELECT version, before FROM forgets WHERE device_id = ?1 ORDER BY version ASC";
 
 /// The forgets of a device combined into one.
-pub(super) fn combined(
-    connection: &Connection,
-    device_id: &str,
-) -> rusqlite::Result<Option<Forget>> {
-    let mut select = connection.prepare_cached(
-        "SELECT max(version), max(before) FROM forgets WHERE device_id = ?1 HAVING count(*) > 0",
-    )?;
-    let forget = |row: &Row<'_>| {
-        Ok(Forget { version: Version(row.get(0)?), before_ms: DeviceTime(row.get(1)?) })
-    };
-    select.query_row([device_id], forget).optional()
+pub(super) const COMBINED: &str =
+    "SELECT max(version), max(before) FROM forgets WHERE device_id = ?1 HAVING count(*) > 0";
+
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Forget> {
+    Ok(Forget { version: Version(row.get(0)?), before_ms: DeviceTime(row.get(1)?) })
 }
 
 impl SqliteStore {
@@ -44,19 +29,12 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn every_forget(&self) -> Result<Vec<(String, Forget)>, StoreError> {
-        let select = |connection: &Connection| {
-            let mut select = connection.prepare_cached(
-                "SELECT device_id, version, before FROM forgets ORDER BY version ASC",
-            )?;
-            let rows = select.query_map([], |row| {
-                Ok((
-                    row.get(0)?,
-                    Forget { version: Version(row.get(1)?), before_ms: DeviceTime(row.get(2)?) },
-                ))
-            })?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        select(&self.connection()).map_err(failed(&self.location, "reading forgets"))
+        let select = "SELECT device_id, version, before FROM forgets ORDER BY version ASC";
+        self.select("reading forgets", select, [], |row| {
+            let forget =
+                Forget { version: Version(row.get(1)?), before_ms: DeviceTime(row.get(2)?) };
+            Ok((row.get(0)?, forget))
+        })
     }
 }
 
@@ -68,12 +46,10 @@ pub(super) fn erase(
 ) -> rusqlite::Result<()> {
     let last_bucket = day_of(forget.before_ms).start_ms();
     let mut days: BTreeSet<DeviceTime> = recorded_days(connection, device_id, forget.version)?;
-    let mut listed = connection.prepare_cached(
-        "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2",
-    )?;
-    for bucket in listed.query_map(params![device_id, last_bucket.0], |row| row.get(0))? {
-        days.insert(DeviceTime(bucket?));
-    }
+    let listed = "SELECT bucket FROM days_of_device WHERE device_id = ?1 AND bucket <= ?2";
+    days.extend(all_rows(connection, listed, params![device_id, last_bucket.0], |row| {
+        Ok(DeviceTime(row.get(0)?))
+    })?);
     // On conflict keeps the claims of an earlier attempt at the same version.
     let insert = "INSERT INTO forgets (device_id, version, before, days) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO UPDATE SET before = excluded.before, days = excluded.days";
@@ -94,7 +70,7 @@ pub(super) fn erase(
             unlist(connection, device_id, bucket)?;
         }
     }
-    tags::erase(connection, device_id, forget)?;
+    erase_tags(connection, device_id, forget)?;
     claims::erase(connection, device_id, forget)
 }
 
@@ -109,10 +85,7 @@ fn recorded_days(
     let json: Option<String> =
         select.query_row(params![device_id, version.0], |row| row.get(0)).optional()?;
     let days = json.map(|json| serde_json::from_str(&json)).transpose();
-    let days = days.map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
-    })?;
-    Ok(days.unwrap_or_default())
+    Ok(days.map_err(malformed)?.unwrap_or_default())
 }
 
 fn has_trip(

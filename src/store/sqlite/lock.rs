@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::failed;
 use crate::store::StoreError;
+use crate::store::files::LOCK;
 use crate::store::files::{self, with_suffix};
-use crate::store::new_file::LOCK;
 
 /// Locks out other writers until it is dropped. A separate file, since closing any handle of the
 /// database file itself would drop the locks that SQLite holds on it in this process.

@@ -6,7 +6,6 @@
 
 mod backup;
 mod claims;
-mod ends;
 mod file;
 mod forgets;
 mod imports;
@@ -17,9 +16,8 @@ mod open;
 mod reader;
 mod row;
 mod scan;
-mod schemas;
 mod sound;
-mod tags;
+mod tables;
 mod topic;
 mod trips;
 
@@ -28,7 +26,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, Params, Row, ffi};
 
 pub use file::FileId;
 pub use letters::LetterFilter;
@@ -139,6 +138,59 @@ impl SqliteStore {
     fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().expect("no holder of the lock panics")
     }
+
+    /// Runs a query; `doing` is the operation, for errors.
+    fn select<T>(
+        &self,
+        doing: &'static str,
+        select: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        all_rows(&self.connection(), select, values, read).map_err(failed(&self.location, doing))
+    }
+
+    /// The same, and counts the rows.
+    fn count_and_select<T>(
+        &self,
+        doing: &'static str,
+        select: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.select(doing, select, values, read)?;
+        self.rows_read.add(rows.len() as u64);
+        Ok(rows)
+    }
+
+    /// Executes a statement outside of the transaction of a flush. Returns the number of rows that
+    /// it changed.
+    fn execute(
+        &self,
+        doing: &'static str,
+        statement: &str,
+        values: impl Params,
+    ) -> Result<usize, StoreError> {
+        let done = self.connection().execute(statement, values);
+        done.map_err(failed(&self.location, doing))
+    }
+}
+
+/// The rows of a query.
+fn all_rows<T>(
+    connection: &Connection,
+    select: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut statement = connection.prepare_cached(select)?;
+    let rows = statement.query_map(values, read)?;
+    rows.collect()
+}
+
+/// The error of a text that cannot be decoded.
+fn malformed(error: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
 }
 
 /// Converts an error of the database or the disk; `doing` is the operation that failed.

@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 
-use super::{SqliteStore, failed, trips};
+use super::{SqliteStore, all_rows, failed, trips};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime};
-use crate::store::raw::{COLUMNS, Cell, RawRow, RawRows};
+use crate::store::raw::{COLUMNS, Cell, RawRow, ScanCursor};
 use crate::store::{StoreError, TripRow};
 use crate::timeline::day_of;
 
@@ -66,9 +66,7 @@ fn rows_of_bucket(
     device_id: &str,
     bucket_ms: DeviceTime,
 ) -> rusqlite::Result<Vec<RawRow>> {
-    let mut statement = connection.prepare_cached(&RAW_DAY)?;
-    let rows = statement.query_map(params![device_id, bucket_ms.0], read_raw)?;
-    rows.collect()
+    all_rows(connection, &RAW_DAY, params![device_id, bucket_ms.0], read_raw)
 }
 
 /// Runs one of the statements above.
@@ -78,26 +76,21 @@ fn days_after(
     (device_id, bucket_ms): (&str, DeviceTime),
     limit: i64,
 ) -> rusqlite::Result<Vec<(String, DeviceTime)>> {
-    let mut days = connection.prepare_cached(select)?;
-    let days = days.query_map(params![device_id, bucket_ms.0, limit], |row| {
-        Ok((row.get(0)?, DeviceTime(row.get(1)?)))
-    })?;
-    days.collect()
+    let values = params![device_id, bucket_ms.0, limit];
+    all_rows(connection, select, values, |row| Ok((row.get(0)?, DeviceTime(row.get(1)?))))
 }
 
-impl RawRows for SqliteStore {
-    /// The last device and day that were read.
-    type Cursor = (String, DeviceTime);
-
-    async fn raw_rows(
+/// What [`AnyStore`](crate::store::AnyStore) documents.
+impl SqliteStore {
+    pub(in crate::store) async fn raw_rows(
         &self,
         device_id: Option<&str>,
-        from: Option<Self::Cursor>,
-    ) -> Result<(Vec<RawRow>, Option<Self::Cursor>), StoreError> {
-        let (after, bucket) = from.unwrap_or_else(|| {
-            let first = device_id.map_or_else(String::new, ToOwned::to_owned);
-            (first, DeviceTime::MIN)
-        });
+        from: Option<ScanCursor>,
+    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
+        let (after, bucket) = match from {
+            Some(ScanCursor::After(device_id, bucket)) => (device_id, bucket),
+            _ => (device_id.unwrap_or("").to_owned(), DeviceTime::MIN),
+        };
         let read = |connection: &Connection| {
             let select = if device_id.is_some() { DAYS_OF_ONE } else { DAYS };
             let days = days_after(connection, select, (&after, bucket), PAGE)?;
@@ -105,17 +98,27 @@ impl RawRows for SqliteStore {
             for (device_id, bucket_ms) in &days {
                 rows.append(&mut rows_of_bucket(connection, device_id, *bucket_ms)?);
             }
-            Ok::<_, rusqlite::Error>((rows, days.into_iter().next_back()))
+            let last = days.into_iter().next_back();
+            let next = last.map(|(device_id, bucket)| ScanCursor::After(device_id, bucket));
+            Ok::<_, rusqlite::Error>((rows, next))
         };
         read(&self.connection()).map_err(failed(&self.location, "reading every trip"))
     }
 
-    async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
+    pub(in crate::store) async fn raw_day(
+        &self,
+        device_id: &str,
+        day: Day,
+    ) -> Result<Vec<RawRow>, StoreError> {
         rows_of_bucket(&self.connection(), device_id, day.start_ms())
             .map_err(failed(&self.location, "reading trips of a day"))
     }
 
-    async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
+    pub(in crate::store) async fn unlisted(
+        &self,
+        device_id: &str,
+        days: &[Day],
+    ) -> Result<Vec<Day>, StoreError> {
         let shard = identity::shard(device_id);
         let is_listed = |connection: &Connection, bucket: DeviceTime| {
             let mut statement = connection.prepare_cached(
@@ -136,7 +139,11 @@ impl RawRows for SqliteStore {
         Ok(missing)
     }
 
-    async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
+    pub(in crate::store) async fn repair_rows(
+        &self,
+        wrong: &[RawRow],
+        right: &[TripRow],
+    ) -> Result<(), StoreError> {
         let repair = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             let delete = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2

@@ -6,10 +6,12 @@ use super::row;
 use super::{SqliteStore, failed, forgets};
 use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
-use crate::model::scalar::{Day, DeviceTime};
-use crate::store::days::{Days, add_day, beyond, nearest};
+use crate::model::epoch::Epoch;
+use crate::model::scalar::{Day, DeviceTime, Offset, Version};
+use crate::store::lookup::days::{Days, add_day, beyond, nearest};
+use crate::store::positions::KeptPositions;
 use crate::store::skip::{self, is_whole};
-use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripRow, TripStore};
+use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore};
 use crate::timeline::day_of;
 
 macro_rules! name_columns {
@@ -137,6 +139,27 @@ const DEVICES: &str = "SELECT device_id FROM days_of_device WHERE device_id > ?1
 const DEVICES_OF_SHARD: &str = "SELECT device_id FROM device_days WHERE device_id > ?1
      AND bucket = ?3 AND shard = ?4 ORDER BY device_id ASC LIMIT ?2";
 
+/// The bucket is the last column.
+const ENDS_OF_DAY: &str =
+    "SELECT device_id, end_time, start_time, t_star, version, end_lat, end_lon,
+     bucket FROM trips WHERE device_id = ?1 AND bucket = ?2
+     ORDER BY end_time DESC, start_time DESC LIMIT ?3";
+
+const END_BUCKET: usize = 7;
+
+const LISTING: &str = "listing devices";
+
+fn read_end(row: &Row<'_>) -> rusqlite::Result<TripEnd> {
+    Ok(TripEnd {
+        end_ms: DeviceTime(row.get(1)?),
+        start_ms: DeviceTime(row.get(2)?),
+        t_star_ms: DeviceTime(row.get(3)?),
+        version: Version(row.get(4)?),
+        lat: row.get(5)?,
+        lon: row.get(6)?,
+    })
+}
+
 /// A row; `None` if its columns cannot be decoded, which is counted and logged.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
     unless_malformed(row, row::BUCKET, row::read(row))
@@ -144,7 +167,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<TripRow>> {
 
 /// What was decoded from a row; `None` if its columns cannot be decoded, which is counted and
 /// logged. Columns 0 to 2 are the key without the bucket, `bucket_at` is the index of the bucket.
-pub(super) fn unless_malformed<T>(
+fn unless_malformed<T>(
     row: &Row<'_>,
     bucket_at: usize,
     decoded: rusqlite::Result<T>,
@@ -216,15 +239,9 @@ impl SqliteStore {
         day: Day,
         from_ms: DeviceTime,
     ) -> Result<Vec<TripRow>, StoreError> {
-        let of_day = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(OF_DAY)?;
-            let rows =
-                statement.query_map(params![device_id, day.start_ms().0, from_ms.0], read)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        let rows = of_day(&self.connection());
-        let rows = self.count_rows(rows.map_err(failed(&self.location, "reading trips of a day")));
-        Ok(rows?.into_iter().flatten().collect())
+        let values = params![device_id, day.start_ms().0, from_ms.0];
+        let rows = self.count_and_select("reading trips of a day", OF_DAY, values, read)?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
     /// All days of a device in `from..=upto`, ascending.
@@ -238,36 +255,25 @@ impl SqliteStore {
     }
 
     /// At most `limit` days of a device in `from..=upto`, in the given order.
-    pub(super) fn page_of_days(
+    fn page_of_days(
         &self,
         device_id: &str,
         (from, upto): (Day, Day),
         order: Order,
         limit: usize,
     ) -> Result<Vec<Day>, StoreError> {
-        let days = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(match order {
-                Order::Asc => DAYS,
-                Order::Desc => DAYS_DESC,
-            })?;
-            let (from, upto) = (from.start_ms().0, upto.start_ms().0);
-            let span = params![device_id, from, upto, i64::try_from(limit).unwrap_or(i64::MAX)];
-            let rows = statement.query_map(span, |row| row.get(0))?;
-            rows.map(|bucket| Ok(day_of(DeviceTime(bucket?)))).collect::<rusqlite::Result<Vec<_>>>()
+        let select = match order {
+            Order::Asc => DAYS,
+            Order::Desc => DAYS_DESC,
         };
-        let days = days(&self.connection());
-        self.count_rows(days.map_err(failed(&self.location, "reading the days of a device")))
+        let span = params![device_id, from.start_ms().0, upto.start_ms().0, at_most(limit)];
+        let read = |row: &Row<'_>| Ok(day_of(DeviceTime(row.get(0)?)));
+        self.count_and_select("reading the days of a device", select, span, read)
     }
+}
 
-    /// Counts the rows that a query returned.
-    pub(super) fn count_rows<T>(
-        &self,
-        rows: Result<Vec<T>, StoreError>,
-    ) -> Result<Vec<T>, StoreError> {
-        let count = rows.as_ref().map_or(0, Vec::len);
-        self.rows_read.add(count as u64);
-        rows
-    }
+fn at_most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 impl TripStore for SqliteStore {
@@ -335,18 +341,15 @@ impl TripStore for SqliteStore {
         time_ms: DeviceTime,
         order: Order,
     ) -> Result<Option<TripRow>, StoreError> {
-        let near = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(match order {
-                Order::Asc => COVERING,
-                Order::Desc => BEFORE,
-            })?;
-            let bucket = day_of(time_ms).start_ms();
-            let rows =
-                statement.query_map(params![device_id, bucket.0, time_ms.0, LOOKUP_PAGE], read)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
+        let select = match order {
+            Order::Asc => COVERING,
+            Order::Desc => BEFORE,
         };
-        let rows = near(&self.connection());
-        let rows = self.count_rows(rows.map_err(failed(&self.location, "looking up a time")))?;
+        let near = || {
+            let values = params![device_id, day_of(time_ms).start_ms().0, time_ms.0, LOOKUP_PAGE];
+            self.count_and_select("looking up a time", select, values, read)
+        };
+        let rows = near()?;
         if let Some(found) = nearest(rows.into_iter().flatten().collect(), order) {
             return Ok(Some(found));
         }
@@ -365,28 +368,18 @@ impl TripStore for SqliteStore {
             DeviceScope::OfDay(day) => (Some(day), 0..SHARDS),
             DeviceScope::OfShard(day, shard) => (Some(day), shard..shard + 1),
         };
-        let limit_i64 = i64::try_from(limit).unwrap_or(i64::MAX);
         // No device id is empty, so the empty text sorts before all of them.
-        let after = after.unwrap_or("");
-        let list = |connection: &Connection, shard: u8| {
-            let mut statement = connection.prepare_cached(match day {
-                None => DEVICES,
-                Some(_) => DEVICES_OF_SHARD,
-            })?;
-            let read = |row: &Row<'_>| row.get(0);
-            let rows = match day.map(|day| day.start_ms()) {
-                None => statement.query_map(params![after, limit_i64], read),
-                Some(bucket) => {
-                    statement.query_map(params![after, limit_i64, bucket.0, shard], read)
-                }
-            };
-            rows?.collect::<rusqlite::Result<Vec<String>>>()
-        };
-        let mut found = Vec::new();
+        let (after, max) = (after.unwrap_or(""), at_most(limit));
+        let mut found: Vec<String> = Vec::new();
         for shard in shards {
-            let rows = list(&self.connection(), shard);
-            let rows = self.count_rows(rows.map_err(failed(&self.location, "listing devices")));
-            found.append(&mut rows?);
+            let read = |row: &Row<'_>| row.get(0);
+            found.append(&mut match day.map(|day| day.start_ms()) {
+                None => self.count_and_select(LISTING, DEVICES, params![after, max], read)?,
+                Some(bucket) => {
+                    let values = params![after, max, bucket.0, shard];
+                    self.count_and_select(LISTING, DEVICES_OF_SHARD, values, read)?
+                }
+            });
         }
         // Each shard is sorted on its own.
         found.sort_unstable();
@@ -394,14 +387,30 @@ impl TripStore for SqliteStore {
         Ok(found)
     }
 
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+        let span = (day_of(DeviceTime::MIN), day_of(DeviceTime::MAX));
+        self.page_of_days(device_id, span, Order::Desc, limit)
+    }
+
+    async fn ends_of_day(
+        &self,
+        device_id: &str,
+        day: Day,
+        limit: usize,
+    ) -> Result<Vec<TripEnd>, StoreError> {
+        let values = params![device_id, day.start_ms().0, at_most(limit)];
+        let read = |row: &Row<'_>| unless_malformed(row, END_BUCKET, read_end(row));
+        let doing = "reading the last trips of a day";
+        let rows = self.count_and_select(doing, ENDS_OF_DAY, values, read)?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
     async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        forgets::forgets_of(&self.connection(), device_id)
-            .map_err(failed(&self.location, "reading forgets"))
+        self.select("reading forgets", forgets::OF_DEVICE, [device_id], forgets::read)
     }
 
     async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
-        forgets::combined(&self.connection(), device_id)
-            .map_err(failed(&self.location, "reading forgets"))
+        Ok(self.select("reading forgets", forgets::COMBINED, [device_id], forgets::read)?.pop())
     }
 
     async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
@@ -411,6 +420,19 @@ impl TripStore for SqliteStore {
             .begin_transaction(&connection)
             .and_then(|()| forgets::erase(&connection, device_id, forget));
         self.or_rollback(&connection, erased)
+    }
+
+    async fn positions(&self, _epoch: i32) -> Result<KeptPositions, StoreError> {
+        Ok(KeptPositions { generation: 0, next_offsets: self.all_positions()? })
+    }
+
+    async fn keep_position(
+        &self,
+        _epoch: &Epoch,
+        _generation: i32,
+        (partition, next): (i32, Offset),
+    ) -> Result<(), StoreError> {
+        self.set_position(partition, next.get())
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {

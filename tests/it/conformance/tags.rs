@@ -3,7 +3,7 @@
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::model::tag::{Revision, Tag, TagValue};
 use tstar::internals::sink::Sink;
-use tstar::internals::store::{Flush, Forget, TagStore, TripStore};
+use tstar::internals::store::{Flush, Forget, SideTables, TripStore};
 
 use super::{at, trip};
 
@@ -17,7 +17,7 @@ fn tag(minute: i64, key: &str, value: &str, revision: i64) -> Tag {
     }
 }
 
-pub async fn a_tag_is_written_only_over_the_revision_that_was_read(store: impl TagStore) {
+pub async fn a_tag_is_written_only_over_the_revision_that_was_read(store: impl SideTables) {
     let device = "truck-17";
     let (first, second) = (tag(5, "purpose", "business", 1), tag(5, "purpose", "private", -2));
     assert!(store.put_tag(device, &first, None).await.unwrap());
@@ -37,7 +37,7 @@ pub async fn a_tag_is_written_only_over_the_revision_that_was_read(store: impl T
     assert!(store.put_tag(device, &first, None).await.unwrap(), "after it was deleted");
 }
 
-pub async fn tags_of_a_span_are_in_the_order_of_their_ids(store: impl TagStore) {
+pub async fn tags_of_a_span_are_in_the_order_of_their_ids(store: impl SideTables) {
     let tags = [
         tag(-60, "a", "before midnight", 1),
         tag(5, "a", "x", 2),
@@ -60,7 +60,9 @@ pub async fn tags_of_a_span_are_in_the_order_of_their_ids(store: impl TagStore) 
     assert_eq!(devices, ["truck-17", "truck-18"]);
 }
 
-pub async fn a_forget_erases_the_tags_that_no_trip_covers(store: impl TripStore + Sink + TagStore) {
+pub async fn a_forget_erases_the_tags_that_no_trip_covers(
+    store: impl TripStore + Sink + SideTables,
+) {
     let rows = [trip("truck-17", &[-60, -30], 2), trip("truck-17", &[-10, 5], 4)];
     store.apply(&rows).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();

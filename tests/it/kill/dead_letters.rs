@@ -13,7 +13,7 @@ use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
 use tstar::internals::model::time::format_time;
-use tstar::internals::store::EpochStore;
+use tstar::internals::store::SideTables;
 
 use super::Row;
 use crate::cli::{Folder, Ran};

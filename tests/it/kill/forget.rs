@@ -2,7 +2,7 @@
 //! literal model says.
 
 use tstar::internals::model::time::format_time;
-use tstar::internals::store::EpochStore;
+use tstar::internals::store::SideTables;
 
 use super::{Row, rows_of_keyspace};
 use crate::chaos::expected::Expected;

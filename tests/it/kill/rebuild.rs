@@ -1,7 +1,7 @@
 //! `rebuild` under another `max_gap`.
 
 use serde_json::{Map, Value};
-use tstar::internals::store::EpochStore;
+use tstar::internals::store::SideTables;
 
 use super::{Row, SAMPLES_OF_A_KEYSPACE, rows_of_file, rows_of_keyspace};
 use crate::chaos::expected::LIMITS;

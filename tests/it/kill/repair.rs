@@ -1,7 +1,7 @@
 //! `verify --repair` of stores that lack trips, or have wrong ones.
 
 use rusqlite::Connection;
-use tstar::internals::store::{EpochStore, TripRow, TripStore};
+use tstar::internals::store::{SideTables, TripRow, TripStore};
 
 use super::{Row, SAMPLES_OF_A_KEYSPACE, rows_of_file, rows_of_keyspace};
 use crate::chaos::expected::{Expected, LIMITS, rows};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tstar::internals::store::EpochStore;
+use tstar::internals::store::SideTables;
 use tstar::internals::store::sqlite::SqliteStore;
 
 use super::Row;

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::time::parse_time;
-use tstar::internals::store::EpochStore;
+use tstar::internals::store::SideTables;
 use tstar::internals::store::sqlite::SqliteStore;
 
 use super::file::until_read;

@@ -1,5 +1,7 @@
 //! Without faults nothing is found.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use rand_chacha::ChaCha8Rng;
@@ -9,7 +11,7 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::ops::verify::compare::{CompareOptions, compare};
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{DeviceScope, Forget, TripRow, TripStore};
+use tstar::internals::store::{AnyStore, DeviceScope, Forget, TripRow, TripStore};
 use tstar::internals::timeline::DAY_MS;
 
 use super::{FIRST_DAY, ImportedStore, below, compare_all, lines, signed};
@@ -40,7 +42,7 @@ fn nothing_is_found_in_an_untouched_store() {
             }
         }
         let reference = made.reference();
-        let found = SqliteStore::open_reader(&made.store).unwrap();
+        let found = Arc::new(SqliteStore::open_reader(&made.store).unwrap());
         let (compared, seen) = compare_all(&reference, &found, false);
         assert_eq!(seen, [], "seed {seed}");
         assert_eq!(compared.ahead, 0);
@@ -102,7 +104,7 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
             let path = folder.path().join(name);
             let store = SqliteStore::open_for_topic(&path, &Rules::default(), 0).unwrap();
             block_on(store.apply(&rows)).unwrap();
-            store
+            Arc::new(store)
         });
         // After what was read of its own partition, far before the end of the other one.
         block_on(stores[1].forget("truck-1", &Forget { version: Version(version), before_ms }))
@@ -114,7 +116,8 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
         };
         let options = CompareOptions { device_id: None, repair: false };
         let mut see = |_: &_, _| ();
-        let found = compare(&stores[0], &stores[1], &options, bounds, &mut see);
+        let any = AnyStore::from(Arc::clone(&stores[1]));
+        let found = compare(&stores[0], &any, &options, bounds, &mut see);
         let found = block_on(found).unwrap();
         // A trip and its day in the indexes.
         assert_eq!(found.count(), expected, "{version}: {found:?}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -248,7 +249,7 @@ fn each_fault_is_found_as_what_it_is_and_repaired() {
             unchanged += 1;
             continue;
         };
-        let found = SqliteStore::open_reader(&spoiled).unwrap();
+        let found = Arc::new(SqliteStore::open_reader(&spoiled).unwrap());
         let (compared, seen) = compare_all(&reference, &found, false);
         drop(found);
         let [(seen, true)] = seen.as_slice() else { panic!("{fault:?}: {seen:?}") };
@@ -260,7 +261,7 @@ fn each_fault_is_found_as_what_it_is_and_repaired() {
         *table.entry((fault.name(), seen.kind.name())).or_default() += 1;
         done += 1;
         if nth % 3 == 0 {
-            let store = writer(&spoiled);
+            let store = Arc::new(writer(&spoiled));
             let (compared, _) = compare_all(&reference, &store, true);
             assert_eq!((compared.count(), compared.count_left()), (1, 0), "{fault:?}");
             assert_eq!(compare_all(&reference, &store, true).0.count(), 0, "{fault:?}");

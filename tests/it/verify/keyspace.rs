@@ -11,9 +11,8 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::verify::Kind;
 use tstar::internals::store::raw::COLUMNS;
-use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::store::{AnyStore, DeviceScope, Order, TripRow, TripStore};
 use tstar::internals::timeline::{DAY_MS, day_of};
 
 use super::file::Fault;
@@ -51,7 +50,7 @@ fn rows(store: &SqliteStore) -> Vec<TripRow> {
 /// A keyspace and its reference store.
 struct Site {
     keyspace: Arc<Keyspace>,
-    store: ScyllaStore,
+    store: AnyStore,
     reference: SqliteStore,
     /// Rows as CQL's JSON, times as ms.
     rows: Vec<Map<String, Value>>,
@@ -68,7 +67,7 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let reference = SqliteStore::scratch(folder.path(), &Rules::default(), true).unwrap();
         block_on(reference.apply(&rows)).unwrap();
-        let store = keyspace.store();
+        let store = AnyStore::from(keyspace.store());
         keyspace.runtime.block_on(store.apply(&rows)).unwrap();
         let (clock, rows, texts) = (LATER, Vec::new(), BTreeMap::new());
         let mut site = Self { keyspace, store, reference, rows, texts, clock, _folder: folder };

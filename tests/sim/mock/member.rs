@@ -23,9 +23,7 @@ use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{Options, WorkerReport};
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
-use tstar::internals::sink::{
-    OpenWorker, OutputTopics, Outputs, Sink, WorkerOptions, open_workers,
-};
+use tstar::internals::sink::{OpenWorker, OutputTopics, Outputs, Sink, open_workers};
 use tstar::internals::store::TripStore;
 use tstar::internals::store::memory::MemoryStore;
 
@@ -185,7 +183,7 @@ impl Member {
         let (store, outputs) = (Arc::clone(&shared.store), Arc::new(outputs(addresses)));
         let epoch = Some(Arc::new(epoch()));
         let outputs = Outputs::Topics(outputs, epoch);
-        let open = open_workers(move || Arc::clone(&store), outputs, WorkerOptions::default());
+        let open = open_workers(move || Arc::clone(&store), outputs, None);
         let working = runtime.spawn(work(open, options, assigned, Arc::clone(shared)));
         Self { id, gate, held, polling, working }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset};
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::store::scylla::cql::{Cql, Mode};
-use tstar::internals::store::{Forget, PositionStore, TripStore};
+use tstar::internals::store::{Forget, TripStore};
 
 use super::data::{Change, Component, Deletion, Mutation, Partition, Replica, Slice};
 use super::statement::bind;

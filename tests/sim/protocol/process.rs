@@ -26,7 +26,7 @@ use tstar::internals::pipeline::daemon::{LiveWorkers, Options, WorkerReport};
 use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::sink::table::TableTopic;
-use tstar::internals::sink::{Outputs, WorkerOptions, open_workers};
+use tstar::internals::sink::{Outputs, open_workers};
 
 use super::broker::Client;
 use super::client::SimClient;
@@ -203,19 +203,21 @@ impl Process {
             let world = Arc::clone(&schedule.world);
             let nodes = Arc::clone(&lock(&world).nodes);
             let (of, id) = (Arc::clone(&handle), self.id);
-            let owner = move || SimStore {
-                trips: at_once(nodes::store(Connection::live(&nodes, id))),
-                world: Arc::clone(&world),
-                owner: id,
-                script: Arc::clone(&script),
-                handle: Arc::clone(&of),
+            let owner = move || {
+                Arc::new(SimStore {
+                    trips: at_once(nodes::store(Connection::live(&nodes, id))),
+                    world: Arc::clone(&world),
+                    owner: id,
+                    script: Arc::clone(&script),
+                    handle: Arc::clone(&of),
+                })
             };
             let brokers = &self.options.plan.brokers;
             let outputs = outputs::topics(&schedule.world, self.id, brokers, self.table.clone());
             let epoch = Some(Arc::clone(&self.epoch));
             let outputs = Outputs::Topics(Arc::new(outputs), epoch);
             let work = (self.reader.fork(), self.options.clone());
-            let opened = open_workers(owner, outputs, WorkerOptions::default())(&handle);
+            let opened = open_workers(owner, outputs, None)(&handle);
             let future = Box::pin(run_worker(opened, assigned, work, Arc::clone(&self.budget)));
             let resets = lock(&schedule.world).resets;
             self.workers.borrow_mut().push(Worker { handle, resets, future });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tstar::internals::model::epoch::Epoch;
-use tstar::internals::store::PositionStore;
+use tstar::internals::store::TripStore;
 use tstar::internals::store::positions::{devices_erased_since, lower_positions, replace};
 
 use super::schedule::Schedule;

@@ -5,10 +5,9 @@ use std::sync::{Arc, MutexGuard};
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
+use tstar::internals::store::positions::KeptPositions;
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{
-    DeviceScope, Forget, KeptPositions, Order, PositionStore, StoreError, TripRow, TripStore,
-};
+use tstar::internals::store::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 
 use super::log::Script;
 use super::world::{Device, Shared, World, lock};
@@ -53,21 +52,6 @@ impl SimStore {
     /// The version of the first record of the batch that the worker absorbs.
     fn reads(&self) -> Version {
         self.script.log.versions.version_at(Offset(self.handle.progress().next()))
-    }
-}
-
-impl PositionStore for SimStore {
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
-        self.trips.positions(epoch).await
-    }
-
-    async fn keep_position(
-        &self,
-        epoch: &Epoch,
-        generation: i32,
-        next: (i32, Offset),
-    ) -> Result<(), StoreError> {
-        self.trips.keep_position(epoch, generation, next).await
     }
 }
 
@@ -148,6 +132,19 @@ impl TripStore for SimStore {
             }
         }
         self.trips.forget(device_id, forget).await
+    }
+
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        self.trips.positions(epoch).await
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        next: (i32, Offset),
+    ) -> Result<(), StoreError> {
+        self.trips.keep_position(epoch, generation, next).await
     }
 
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {

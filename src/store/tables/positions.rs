@@ -1,12 +1,10 @@
 //! How far partitions were read, kept with the rows.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 
-use super::claims::known_home;
-use super::{StoreError, TripStore};
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Offset, Version};
+use crate::store::{StoreError, TripStore, known_home};
 
 /// How far the partitions of an epoch were read, as a store keeps it with the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,49 +13,6 @@ pub struct KeptPositions {
     pub generation: i32,
     /// The next offset of each partition that has one.
     pub next_offsets: BTreeMap<i32, i64>,
-}
-
-/// Keeps how far each partition of a topic was read, with the rows: the consumer group does not
-/// know of rows that were restored from a backup.
-pub trait PositionStore: Send + Sync {
-    /// The positions of an epoch, of the last generation.
-    fn positions(
-        &self,
-        epoch: i32,
-    ) -> impl Future<Output = Result<KeptPositions, StoreError>> + Send;
-
-    /// Keeps the next offset of a partition in a generation, unless a higher one is kept.
-    /// Everything before it is acknowledged.
-    fn keep_position(
-        &self,
-        epoch: &Epoch,
-        generation: i32,
-        next: (i32, Offset),
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// The devices with a forget at or after a version, and the last version of each. None, where
-    /// rows and positions are always of one moment.
-    fn erased_since(
-        &self,
-        _first: Version,
-    ) -> impl Future<Output = Result<BTreeMap<String, Version>, StoreError>> + Send {
-        async { Ok(BTreeMap::new()) }
-    }
-}
-
-/// Keeps which consumer group reads the log. A second one would read every record as well,
-/// from offsets of its own.
-pub trait GroupStore: Send + Sync {
-    /// The group that reads the log; `None` if none did.
-    fn group(&self) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
-
-    /// Keeps a group in place of `former`, if that is the one that is kept. Returns the one that is
-    /// kept afterwards.
-    fn keep_group(
-        &self,
-        former: Option<&str>,
-        group: &str,
-    ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
 }
 
 impl KeptPositions {
@@ -73,7 +28,7 @@ impl KeptPositions {
 /// # Errors
 /// The store fails.
 pub async fn raise(
-    store: &impl PositionStore,
+    store: &impl TripStore,
     epoch: &Epoch,
     next_offsets: &BTreeMap<i32, i64>,
 ) -> Result<(), StoreError> {
@@ -88,7 +43,7 @@ pub async fn raise(
 /// # Errors
 /// The store fails.
 pub async fn lower_positions(
-    store: &impl PositionStore,
+    store: &impl TripStore,
     epoch: &Epoch,
     copied: &BTreeMap<i32, i64>,
 ) -> Result<BTreeMap<i32, i64>, StoreError> {
@@ -109,7 +64,7 @@ pub async fn lower_positions(
 /// # Errors
 /// The store fails.
 pub async fn devices_erased_since(
-    store: &(impl PositionStore + TripStore),
+    store: &impl TripStore,
     epoch: &Epoch,
     next_offsets: &BTreeMap<i32, i64>,
 ) -> Result<Vec<String>, StoreError> {
@@ -132,7 +87,7 @@ pub async fn devices_erased_since(
 /// # Errors
 /// The store fails.
 pub async fn replace(
-    store: &impl PositionStore,
+    store: &impl TripStore,
     epoch: &Epoch,
     next_offsets: &BTreeMap<i32, i64>,
 ) -> Result<(), StoreError> {
@@ -142,7 +97,7 @@ pub async fn replace(
 }
 
 async fn write(
-    store: &impl PositionStore,
+    store: &impl TripStore,
     epoch: &Epoch,
     generation: i32,
     next_offsets: &BTreeMap<i32, i64>,

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{DeviceScope, StoreError, TripStore};
 use crate::model::scalar::Day;
+use crate::store::{DeviceScope, StoreError, TripStore};
 
 /// Devices of one page.
 const PAGE: usize = 1000;

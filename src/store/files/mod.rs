@@ -1,6 +1,8 @@
 //! Files that only this program's user may read, and that never overwrite a foreign file: anyone
 //! who may write to the folder could place a symbolic link where such a file is created.
 
+mod new_file;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -9,7 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::new_file::NewFile;
+pub(super) use self::new_file::LOCK;
+pub use self::new_file::NewFile;
 
 /// What a database of SQLite begins with.
 const DATABASE: &[u8] = b"SQLite format 3\0";
@@ -90,7 +93,7 @@ pub fn is_database(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens a regular file, and not by a symbolic link.
-pub(super) fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Without NONBLOCK, opening a FIFO would wait for a process at its other end.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = options.mode(MODE).custom_flags(flags).open(path).map_err(|error| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::files::{has_own_locks, open_unlinked, with_suffix};
+use super::{has_own_locks, open_unlinked, with_suffix};
 
 /// The name of such a file until then: this, random letters and digits, and [`SUFFIX`].
 const PREFIX: &str = ".tstar-";
@@ -21,7 +21,7 @@ const RANDOM: usize = 6;
 const JOURNALS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// The suffix of the lock file of a store.
-pub(super) const LOCK: &str = "-lock";
+pub(in crate::store) const LOCK: &str = "-lock";
 
 /// The bits of a mode that a new file takes over: none that runs it, as another user even.
 const MODE_KEPT: u32 = 0o666;

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::try_join;
 
-use super::find::{covering, device_of_uuid};
-use super::{Forget, LookupResult, Order, StoreError, TripRow, TripStore};
+use super::{LookupResult, covering, device_of_uuid};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::identity::AnyId;
 use crate::model::scalar::{DeviceTime, Version};
+use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
 
 /// A question to the owner of a device.
 #[derive(Clone, Debug)]

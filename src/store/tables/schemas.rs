@@ -1,14 +1,14 @@
 //! The schemas of a log's records: for each id the first verdict, the same for every owner.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
+use super::SideTables;
 use crate::model::scalar::Offset;
 use crate::model::schema::{SchemaId, SchemaSubject, SchemaVerdict, UnknownUntil};
+use crate::store::StoreError;
 
 /// A verdict in its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,32 +23,8 @@ pub struct KeptSchema {
     pub verdict: SchemaVerdict,
 }
 
-/// Stores verdicts on the ids of schemas. Like epochs, they are only ever added.
-pub trait SchemaStore: Send + Sync {
-    /// What the slots of an epoch decide, from a slot on: the next ones, none at the end.
-    fn schema_subjects(
-        &self,
-        epoch: i32,
-        from: i32,
-    ) -> impl Future<Output = Result<Vec<SchemaSubject>, StoreError>> + Send;
-
-    /// The verdict in a slot.
-    fn schema_in(
-        &self,
-        epoch: i32,
-        slot: i32,
-    ) -> impl Future<Output = Result<Option<SchemaVerdict>, StoreError>> + Send;
-
-    /// Adds a verdict unless its slot is taken. Whether it was added is for
-    /// [`SchemaStore::schema_subjects`] to say: an attempt without an answer may have added it.
-    fn add_schema(
-        &self,
-        schema: &KeptSchema,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
-}
-
-/// Maximum number of slots that [`SchemaStore::schema_subjects`] reads at once.
-pub(super) const SLOTS_PER_READ: i32 = 5_000;
+/// Maximum number of slots that [`SideTables::schema_subjects`] reads at once.
+pub(in crate::store) const SLOTS_PER_READ: i32 = 5_000;
 
 /// What the slots of an epoch decide, without the texts of schemas. The order of the slots is that
 /// of the decisions: all owners see the same.
@@ -129,7 +105,7 @@ impl SchemaHistory {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn update(&mut self, store: &impl SchemaStore, epoch: i32) -> Result<(), StoreError> {
+    pub async fn update(&mut self, store: &impl SideTables, epoch: i32) -> Result<(), StoreError> {
         loop {
             let subjects = store.schema_subjects(epoch, self.next).await?;
             if subjects.is_empty() {
@@ -145,7 +121,7 @@ impl SchemaHistory {
     /// The store fails.
     pub async fn keep(
         &mut self,
-        store: &impl SchemaStore,
+        store: &impl SideTables,
         (epoch, limit): (i32, usize),
         id: SchemaId,
         verdict: &SchemaVerdict,
@@ -167,7 +143,7 @@ impl SchemaHistory {
     /// The store fails.
     pub async fn keep_unknown(
         &mut self,
-        store: &impl SchemaStore,
+        store: &impl SideTables,
         (epoch, partition): (i32, i32),
         ids: &BTreeMap<SchemaId, Offset>,
     ) -> Result<(), StoreError> {
@@ -189,7 +165,7 @@ impl SchemaHistory {
     /// The store fails.
     pub async fn keep_until(
         &mut self,
-        store: &impl SchemaStore,
+        store: &impl SideTables,
         (epoch, partition): (i32, i32),
         until: Offset,
     ) -> Result<(), StoreError> {
@@ -204,7 +180,7 @@ impl SchemaHistory {
 
     async fn add_until(
         &self,
-        store: &impl SchemaStore,
+        store: &impl SideTables,
         (epoch, partition): (i32, i32),
         until: Offset,
     ) -> Result<(), StoreError> {
@@ -219,7 +195,7 @@ impl SchemaHistory {
 /// # Errors
 /// The store fails, or lacks it.
 pub async fn verdict_in(
-    store: &impl SchemaStore,
+    store: &impl SideTables,
     (epoch, slot): (i32, i32),
     id: SchemaId,
 ) -> Result<SchemaVerdict, StoreError> {
@@ -232,7 +208,7 @@ pub async fn verdict_in(
 /// # Errors
 /// The store fails.
 pub async fn all_schemas(
-    store: &impl SchemaStore,
+    store: &impl SideTables,
     epoch: i32,
 ) -> Result<Vec<KeptSchema>, StoreError> {
     let mut found: Vec<KeptSchema> = Vec::new();

@@ -1,17 +1,17 @@
 //! Pages through the days of a device for a range query: the first trips of a device with thousands
 //! of days need only a few of them.
 
-use super::{Order, TripRow};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::skip::is_whole;
+use crate::store::{Order, TripRow};
 use crate::timeline::{DAY_MS, day_of};
 
 /// Size of the first page and of the largest, days. Each page is twice as large as the one before.
 const PAGE_SIZES: (usize, usize) = (16, 1024);
 
 /// The days that are still to be read.
-pub(super) struct Days {
+pub(in crate::store) struct Days {
     from: Day,
     upto: Day,
     order: Order,
@@ -21,18 +21,18 @@ pub(super) struct Days {
 
 impl Days {
     /// Days are whole days since 1970; both bounds are inclusive.
-    pub(super) fn new(from: Day, upto: Day, order: Order) -> Self {
+    pub(in crate::store) fn new(from: Day, upto: Day, order: Order) -> Self {
         Self { from, upto, order, page_size: PAGE_SIZES.0, is_done: false }
     }
 
     /// The remaining span and the maximum number of days to read; `None` at the end.
-    pub(super) fn next_page(&self) -> Option<((Day, Day), usize)> {
+    pub(in crate::store) fn next_page(&self) -> Option<((Day, Day), usize)> {
         let has_more = !self.is_done && self.from <= self.upto;
         has_more.then_some(((self.from, self.upto), self.page_size))
     }
 
     /// Records the days of the page that was read, in the requested order.
-    pub(super) fn record_page(&mut self, days: &[Day]) {
+    pub(in crate::store) fn record_page(&mut self, days: &[Day]) {
         self.is_done = days.len() < self.page_size;
         self.page_size = (self.page_size * 2).min(PAGE_SIZES.1);
         let Some(&last) = days.last() else { return };
@@ -46,7 +46,7 @@ impl Days {
 /// Adds the rows of the next day to the trips that a range query returns, in the requested order.
 /// The copy of a trip is skipped if an earlier day had it. Days are read at different moments: of
 /// overlapping trips the one with the highest version stands, whichever of its days has it.
-pub(super) fn add_day(
+pub(in crate::store) fn add_day(
     found: &mut Vec<TripRow>,
     rows: Vec<TripRow>,
     upto_ms: DeviceTime,
@@ -68,7 +68,10 @@ pub(super) fn add_day(
 
 /// The span of the days after that of a time, or in descending order before it; `None` if there
 /// are none.
-pub(super) fn beyond(time_ms: DeviceTime, order: Order) -> Option<(DeviceTime, DeviceTime)> {
+pub(in crate::store) fn beyond(
+    time_ms: DeviceTime,
+    order: Order,
+) -> Option<(DeviceTime, DeviceTime)> {
     let start_ms = day_of(time_ms).start_ms().ms();
     Some(match order {
         Order::Asc => (DeviceTime(start_ms.checked_add(DAY_MS)?), DeviceTime::MAX),
@@ -78,7 +81,7 @@ pub(super) fn beyond(time_ms: DeviceTime, order: Order) -> Option<(DeviceTime, D
 
 /// The whole trip that is nearest to a time, of the nearest rows of its day. Only the paths of rows
 /// that may be it are decoded.
-pub(super) fn nearest(mut rows: Vec<TripRow>, order: Order) -> Option<TripRow> {
+pub(in crate::store) fn nearest(mut rows: Vec<TripRow>, order: Order) -> Option<TripRow> {
     loop {
         let mut trips = resolve_overlaps(rows.iter().collect::<Vec<_>>()).into_iter();
         let found = match order {

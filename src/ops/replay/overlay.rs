@@ -1,25 +1,25 @@
 //! A preview of a store after some writes, which go to a second store.
 
-use std::ops::Deref;
-
-use super::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::codec::trip_row::resolve_overlaps;
-use crate::model::scalar::{Day, DeviceTime};
+use crate::model::epoch::Epoch;
+use crate::model::scalar::{Day, DeviceTime, Offset};
+use crate::store::positions::KeptPositions;
 use crate::store::skip::is_whole;
+use crate::store::{AnyStore, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
 
 /// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
 /// the writing partition, so that a preview does not depend on partitions.
-pub struct Overlay<Under, Over> {
+pub struct Overlay<'a> {
     /// The lower store, which is never written.
-    pub under: Under,
+    pub under: &'a AnyStore,
     /// The upper store, which gets the writes.
-    pub over: Over,
+    pub over: &'a AnyStore,
     /// The partition that writes.
     pub partition: i32,
 }
 
-impl<Under, Over> Overlay<Under, Over> {
+impl Overlay<'_> {
     /// The rows of both stores after the overlap rule.
     fn both(&self, mut under: Vec<TripRow>, mut over: Vec<TripRow>) -> Vec<TripRow> {
         under.iter_mut().for_each(|row| row.partition = self.partition);
@@ -28,11 +28,7 @@ impl<Under, Over> Overlay<Under, Over> {
     }
 }
 
-impl<Under, Over> TripStore for Overlay<Under, Over>
-where
-    Under: Deref<Target: TripStore> + Send + Sync,
-    Over: Deref<Target: TripStore> + Send + Sync,
-{
+impl TripStore for Overlay<'_> {
     async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
         self.over.apply(trips).await
     }
@@ -103,6 +99,19 @@ where
         self.over.forget(device_id, forget).await
     }
 
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+        self.over.positions(epoch).await
+    }
+
+    async fn keep_position(
+        &self,
+        epoch: &Epoch,
+        generation: i32,
+        next: (i32, Offset),
+    ) -> Result<(), StoreError> {
+        self.over.keep_position(epoch, generation, next).await
+    }
+
     async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
         match self.under.claimed(device_id, epoch).await? {
             None => self.over.claimed(device_id, epoch).await,
@@ -117,9 +126,12 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::model::rules::Rules;
     use crate::model::scalar::Version;
-    use crate::store::memory::MemoryStore;
+    use crate::store::EmbeddedStore;
     use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
     /// The trip of samples at these times, minutes since 1970.
@@ -138,7 +150,11 @@ mod tests {
 
     #[tokio::test]
     async fn writes_hide_the_rows_they_overlap_and_leave_the_lower_store_as_it_is() {
-        let (under, over) = (MemoryStore::default(), MemoryStore::default());
+        let folder = tempfile::tempdir().unwrap();
+        let [under, over] = [(); 2].map(|()| {
+            let store = EmbeddedStore::scratch(folder.path(), &Rules::default(), true).unwrap();
+            AnyStore::from(Arc::new(store))
+        });
         let (first, last) = (trip(&[1, 2], Version(10)), trip(&[50], Version(12)));
         under.apply(&[first.clone(), last.clone()]).await.unwrap();
         let overlay = Overlay { under: &under, over: &over, partition: 0 };

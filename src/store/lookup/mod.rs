@@ -1,7 +1,14 @@
 //! Looks up trips by id, in any form.
 
+pub(super) mod days;
+mod device_pages;
+mod ends;
+pub mod fresh;
+
+pub use self::device_pages::{DevicePages, DevicesOfDays};
+pub use self::ends::{TripEnd, count_trips, latest_end};
 use super::skip::{Missing, collecting};
-use super::{DevicePages, DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
+use super::{DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
 use crate::identity::{AnyId, UuidId};
 use crate::model::scalar::DeviceTime;
 use crate::timeline::day_of;
@@ -44,7 +51,7 @@ pub async fn find_at<S: TripStore>(
 /// # Errors
 /// [`StoreError::Malformed`] if a row covers the time, and none that can be decoded; or the store
 /// cannot be read.
-pub(super) async fn covering<S: TripStore>(
+async fn covering<S: TripStore>(
     store: &S,
     device_id: &str,
     time_ms: DeviceTime,
@@ -83,7 +90,7 @@ async fn covering_uuid<S: TripStore>(
 
 /// The device of a UUID. The UUID contains only a hash of the device id, but its time selects a day
 /// that the trip touches (also for a retired id), and its hash a shard of that day's device index.
-pub(super) async fn device_of_uuid<S: TripStore>(
+async fn device_of_uuid<S: TripStore>(
     store: &S,
     id: &UuidId,
 ) -> Result<Option<String>, StoreError> {

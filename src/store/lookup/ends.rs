@@ -1,9 +1,9 @@
 //! Where devices were last: the ends of trips, read without their paths, which may be long.
 
-use super::{RowError, StoreError, skip};
 use crate::codec::trip_row::{VersionedSpan, resolve_overlaps};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::store::{RowError, StoreError, TripRow, TripStore, skip};
 
 /// Days of a device that are searched for its last trip. A day may be in the index without a trip:
 /// after a crash, or after an erasure.
@@ -43,6 +43,17 @@ impl VersionedSpan for TripEnd {
 }
 
 impl TripEnd {
+    pub(in crate::store) fn of_row(row: &TripRow) -> Self {
+        Self {
+            t_star_ms: row.t_star_ms,
+            start_ms: row.start_ms,
+            end_ms: row.end_ms,
+            version: row.version,
+            lat: row.end_lat,
+            lon: row.end_lon,
+        }
+    }
+
     /// What is wrong with the values, if anything is.
     fn fault(&self, device_id: &str) -> Option<String> {
         if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {
@@ -56,37 +67,9 @@ impl TripEnd {
     }
 }
 
-/// Reads the ends of trips.
-///
-/// A store with replicas may read one of them only, so that an answer may lack what was written
-/// lately: a read of some columns at a quorum would have replicas repaired in these columns alone.
-pub trait TripEnds: Send + Sync {
-    /// At most `limit` days of a device from the day index, the latest first.
-    fn latest_days(
-        &self,
-        device_id: &str,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Day>, StoreError>> + Send;
-
-    /// At most `limit` rows of a device in a UTC day, the latest end first, overlapping ones
-    /// included.
-    fn ends_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<TripEnd>, StoreError>> + Send;
-}
-
-/// The trips of a device in a day by start, of at most `limit` rows, the latest. Malformed ones are
-/// skipped, counted and logged.
-async fn trips_of_day(
-    store: &impl TripEnds,
-    device_id: &str,
-    day: Day,
-    limit: usize,
-) -> Result<Vec<TripEnd>, StoreError> {
-    let mut rows = store.ends_of_day(device_id, day, limit).await?;
+/// The trips of a device in a day by start, of some rows. Malformed ones are skipped, counted and
+/// logged.
+fn trips_of_day(device_id: &str, day: Day, mut rows: Vec<TripEnd>) -> Vec<TripEnd> {
     rows.retain(|row| match row.fault(device_id) {
         None => true,
         Some(reason) => {
@@ -100,7 +83,7 @@ async fn trips_of_day(
             false
         }
     });
-    Ok(resolve_overlaps(rows))
+    resolve_overlaps(rows)
 }
 
 /// The end of the last trip of a device; `None` without a trip in the latest days of its index.
@@ -109,11 +92,12 @@ async fn trips_of_day(
 /// # Errors
 /// The store cannot be read.
 pub async fn latest_end(
-    store: &impl TripEnds,
+    store: &impl TripStore,
     device_id: &str,
 ) -> Result<Option<TripEnd>, StoreError> {
     for day in store.latest_days(device_id, DAYS).await? {
-        if let Some(latest) = trips_of_day(store, device_id, day, ROWS).await?.pop() {
+        let rows = store.ends_of_day(device_id, day, ROWS).await?;
+        if let Some(latest) = trips_of_day(device_id, day, rows).pop() {
             return Ok(Some(latest));
         }
     }
@@ -125,16 +109,19 @@ pub async fn latest_end(
 /// # Errors
 /// The store cannot be read.
 pub async fn count_trips(
-    store: &impl TripEnds,
+    store: &impl TripStore,
     device_id: &str,
     day: Day,
 ) -> Result<usize, StoreError> {
-    Ok(trips_of_day(store, device_id, day, MAX_COUNTED).await?.len())
+    let rows = store.ends_of_day(device_id, day, MAX_COUNTED).await?;
+    Ok(trips_of_day(device_id, day, rows).len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::memory::MemoryStore;
+    use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
 
     fn end(minutes: (i64, i64), version: i64) -> TripEnd {
         let (start_ms, end_ms) = (DeviceTime(minutes.0 * 60_000), DeviceTime(minutes.1 * 60_000));
@@ -142,47 +129,44 @@ mod tests {
         TripEnd { t_star_ms: start_ms, start_ms, end_ms, version, lat: 52.52, lon: 13.41 }
     }
 
-    /// A device with these rows in days 1 and 3.
-    struct Rows([Vec<TripEnd>; 2]);
-
-    impl TripEnds for Rows {
-        async fn latest_days(&self, _: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
-            Ok([Day(3), Day(1)].into_iter().take(limit).collect())
-        }
-
-        async fn ends_of_day(
-            &self,
-            _: &str,
-            day: Day,
-            limit: usize,
-        ) -> Result<Vec<TripEnd>, StoreError> {
-            let rows = if day == Day(1) { &self.0[0] } else { &self.0[1] };
-            Ok(rows.iter().copied().take(limit).collect())
-        }
-    }
-
-    #[tokio::test]
-    async fn the_last_trip_is_that_of_the_overlap_rule() {
+    #[test]
+    fn the_last_trip_is_that_of_the_overlap_rule() {
         let (old, new) = (end((10, 12), 2), end((8, 12), 6));
-        let first = end((0, 3), 4);
-        let last = |rows: [Vec<TripEnd>; 2]| async move {
-            let store = Rows(rows);
-            latest_end(&store, "truck-17").await.unwrap()
-        };
-        assert_eq!(last([vec![first], vec![old, new]]).await, Some(new));
-        assert_eq!(last([vec![first], vec![]]).await, Some(first), "a day without rows");
-        assert_eq!(last([vec![], vec![]]).await, None);
+        let last = |rows: &[TripEnd]| trips_of_day("truck-17", Day(0), rows.to_vec()).pop();
+        assert_eq!(last(&[old, new]), Some(new));
         let malformed = TripEnd { lat: f64::NAN, ..end((20, 22), 8) };
-        assert_eq!(last([vec![first], vec![malformed, old]]).await, Some(old));
+        assert_eq!(last(&[malformed, old]), Some(old));
         let outside = TripEnd { t_star_ms: DeviceTime(0), ..end((20, 22), 8) };
-        assert_eq!(last([vec![first], vec![outside]]).await, Some(first));
+        assert_eq!(last(&[outside]), None);
+    }
+
+    /// The row of a trip at these minutes.
+    fn row(minutes: (i64, i64), version: i64) -> TripRow {
+        let sample = |minute: i64| {
+            Sample::new(DeviceTime(minute * 60_000), (0, 0), [Reading::ABSENT; READINGS])
+        };
+        let path = Path::from_sorted([sample(minutes.0), sample(minutes.1)]).unwrap();
+        let (t_star, version) = (path.first().time_ms, Version(version));
+        let trip = Trip::loaded(t_star, version, version, [].into(), None, path);
+        TripRow::from_trip("truck-17", &trip, LegFilter::default())
     }
 
     #[tokio::test]
-    async fn trips_of_a_day_are_counted_once() {
+    async fn a_day_without_a_trip_is_passed_over() {
+        let store = MemoryStore::default();
+        let latest = || latest_end(&store, "truck-17");
+        assert_eq!(latest().await.unwrap(), None);
+        let (first, next) = (row((1, 3), 4), row((1450, 1460), 6));
+        let malformed = TripRow { end_lat: f64::NAN, ..next.clone() };
+        store.apply(&[first.clone(), malformed]).await.unwrap();
+        assert_eq!(latest().await.unwrap(), Some(TripEnd::of_row(&first)));
+        store.apply(std::slice::from_ref(&next)).await.unwrap();
+        assert_eq!(latest().await.unwrap(), Some(TripEnd::of_row(&next)));
+    }
+
+    #[test]
+    fn trips_of_a_day_are_counted_once() {
         let rows = vec![end((20, 22), 8), end((10, 12), 2), end((8, 12), 6), end((0, 3), 4)];
-        let store = Rows([rows, vec![]]);
-        assert_eq!(count_trips(&store, "truck-17", Day(1)).await.unwrap(), 3);
-        assert_eq!(count_trips(&store, "truck-17", Day(3)).await.unwrap(), 0);
+        assert_eq!(trips_of_day("truck-17", Day(0), rows).len(), 3);
     }
 }

@@ -1,0 +1,216 @@
+//! The trait of stores of trips: rows, forgets, claims and positions.
+
+use std::collections::BTreeMap;
+
+use metrics::counter;
+
+use super::any::store_operations;
+use super::lookup::TripEnd;
+use super::positions::KeptPositions;
+use super::{DeviceScope, Forget, Order, StoreError, TripRow};
+use crate::model::epoch::{Division, Epoch};
+use crate::model::scalar::{Day, DeviceTime, Offset, Version};
+use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
+
+store_operations! {
+    /// Stores trips.
+    ///
+    /// - S1 `apply` is idempotent: applying the same rows again changes nothing.
+    /// - S2 applying an older row of a trip after a newer one changes nothing.
+    /// - S3 a time that a trip covered before and after an `apply` is covered during it.
+    /// - S4 every read sees every row whose `apply` returned `Ok`.
+    /// - S5 of overlapping rows of a device, reads return the one with the highest version.
+    /// - S6 a row that cannot be decoded is skipped, counted and logged by `covering` and `range`,
+    ///   and by callers that decode the rows of `rows_of_day`; [`super::skip::collecting`] returns
+    ///   it.
+    /// - S7 for a device and an epoch, every call of `claim` returns the same partition, and
+    ///   `claimed` returns that partition or `None`. A forget changes neither.
+    ///
+    /// It also keeps how far each partition of a topic was read, with the rows: the consumer group
+    /// does not know of rows that were restored from a backup.
+    pub trait TripStore {
+        /// Writes trips: in each UTC day that a trip touches, replaces every row within its span by
+        /// a copy of its row.
+        fn apply(&self, trips: &[TripRow]) -> () = untimed;
+
+        /// The trip of a device that covers a time.
+        fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Option<TripRow> = "covering";
+
+        /// Every row of a device in a UTC day (whole days since 1970), overlapping ones included.
+        fn rows_of_day(&self, device_id: &str, day: Day) -> Vec<TripRow> = "rows_of_day";
+
+        /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered
+        /// by `start_time`.
+        fn range(
+            &self,
+            device_id: &str,
+            from_ms: DeviceTime,
+            upto_ms: DeviceTime,
+            order: Order,
+            limit: usize,
+        ) -> Vec<TripRow> = "range";
+
+        /// The trip of a device that is nearest to a time that none covers: the last one before it
+        /// in descending order, else the first one after it.
+        fn neighbour(
+            &self,
+            device_id: &str,
+            time_ms: DeviceTime,
+            order: Order,
+        ) -> Option<TripRow> = "neighbour" {
+            async move {
+                let (from_ms, upto_ms) = match order {
+                    Order::Asc => (time_ms, DeviceTime::MAX),
+                    Order::Desc => (DeviceTime::MIN, time_ms),
+                };
+                let mut found = self.range(device_id, from_ms, upto_ms, order, 1).await?;
+                Ok(found.pop())
+            }
+        }
+
+        /// At most `limit` device ids greater than `after`, in byte order.
+        fn devices(
+            &self,
+            scope: DeviceScope,
+            after: Option<&str>,
+            limit: usize,
+        ) -> Vec<String> = "devices";
+
+        /// At most `limit` days of a device from the day index, the latest first.
+        fn latest_days(&self, device_id: &str, limit: usize) -> Vec<Day> = "latest_days" {
+            async move {
+                let (from_ms, upto_ms) = (DeviceTime::MIN, DeviceTime::MAX);
+                let trips = self.range(device_id, from_ms, upto_ms, Order::Desc, limit).await?;
+                let mut days: Vec<Day> = trips.iter().flat_map(TripRow::days).collect();
+                days.sort_unstable_by_key(|day| std::cmp::Reverse(*day));
+                days.dedup();
+                days.truncate(limit);
+                Ok(days)
+            }
+        }
+
+        /// At most `limit` ends of trips of a device in a UTC day, the latest first, overlapping
+        /// ones included.
+        ///
+        /// A store with replicas may read one of them only, so that an answer may lack what was
+        /// written lately: a read of some columns at a quorum would have replicas repaired in these
+        /// columns alone.
+        fn ends_of_day(
+            &self,
+            device_id: &str,
+            day: Day,
+            limit: usize,
+        ) -> Vec<TripEnd> = "ends_of_day" {
+            async move {
+                let rows = self.rows_of_day(device_id, day).await?;
+                let mut ends: Vec<_> = rows.iter().map(TripEnd::of_row).collect();
+                ends.sort_unstable_by_key(|end| std::cmp::Reverse((end.end_ms, end.start_ms)));
+                ends.truncate(limit);
+                Ok(ends)
+            }
+        }
+
+        /// Every [`TripStore::forget`] of a device that was started, completed or not.
+        fn forgets(&self, device_id: &str) -> Vec<Forget> = "forgets";
+
+        /// All of [`TripStore::forgets`] combined: the highest version and the latest `before`,
+        /// which is the floor; `None` without forgets.
+        fn erased(&self, device_id: &str) -> Option<Forget> = "forgets" {
+            async { Ok(self.forgets(device_id).await?.into_iter().reduce(Forget::and)) }
+        }
+
+        /// The devices with a forget at or after a version, and the last version of each. None,
+        /// where rows and positions are always of one moment.
+        fn erased_since(&self, _first: Version) -> BTreeMap<String, Version> = untimed {
+            async { Ok(BTreeMap::new()) }
+        }
+
+        /// Erases the trips of a device that end before a time. Each step is durable before the
+        /// next:
+        ///
+        /// 1. Record the forget with the days that it affects, including those of an earlier
+        ///    attempt at the same version.
+        /// 2. Delete the rows.
+        /// 3. Remove days before that of `before_ms` without rows from the day indexes.
+        /// 4. If no day is left, move the claims of the device to the record of the forget.
+        fn forget(&self, device_id: &str, forget: &Forget) -> () = "forget";
+
+        /// Step 1 of [`TripStore::forget`] alone, where each step is durable before the next: from
+        /// then on, whoever loads the device ignores what is about to be erased.
+        fn begin_forget(&self, _device_id: &str, _forget: &Forget) -> () = "begin_forget" {
+            async { Ok(()) }
+        }
+
+        /// The partition that a device has claimed in an epoch. May miss a concurrent claim.
+        fn claimed(&self, device_id: &str, epoch: i32) -> Option<i32> = guided;
+
+        /// Claims a partition for a device in an epoch unless one is claimed already. Returns the
+        /// claimed partition, which is durable at once or together with the device's rows.
+        fn claim(&self, device_id: &str, epoch: i32, partition: i32) -> i32 = "claim";
+
+        /// The positions of an epoch, of the last generation.
+        fn positions(&self, epoch: i32) -> KeptPositions = untimed;
+
+        /// Keeps the next offset of a partition in a generation, unless a higher one is kept.
+        /// Everything before it is acknowledged.
+        fn keep_position(
+            &self,
+            epoch: &Epoch,
+            generation: i32,
+            next: (i32, Offset),
+        ) -> () = untimed;
+    }
+}
+
+/// The combined forgets of a device if `time_ms` is before their floor. A time or id without a trip
+/// is then gone rather than unknown. Call this only after the trip was not found: a trip that
+/// extends past `before` is kept.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn was_erased(
+    store: &impl TripStore,
+    device_id: &str,
+    time_ms: DeviceTime,
+) -> Result<Option<Forget>, StoreError> {
+    let erased = store.erased(device_id).await?;
+    Ok(erased.filter(|forget| time_ms < forget.before_ms))
+}
+
+/// The partition of a device in an epoch: decided once, and the same for every caller. If it is
+/// unknown, claims `own`, the partition of the current record.
+///
+/// # Errors
+/// The store fails.
+pub async fn home(
+    store: &impl TripStore,
+    device_id: &str,
+    division: &Division,
+    own: i32,
+) -> Result<i32, StoreError> {
+    if let Some(partition) = division.computed(device_id) {
+        return Ok(partition);
+    }
+    // A plain read first: a conditional insert costs several round trips between replicas.
+    if let Some(partition) = store.claimed(device_id, division.epoch).await? {
+        counter!(CLAIMS, "how" => CLAIM_READ).increment(1);
+        return Ok(partition);
+    }
+    counter!(CLAIMS, "how" => CLAIM_INSERTED).increment(1);
+    store.claim(device_id, division.epoch, own).await
+}
+
+/// The partition of a device in an epoch, if it is known. Never claims one.
+///
+/// # Errors
+/// The store fails.
+pub async fn known_home(
+    store: &impl TripStore,
+    device_id: &str,
+    division: &Division,
+) -> Result<Option<i32>, StoreError> {
+    if let Some(partition) = division.computed(device_id) {
+        return Ok(Some(partition));
+    }
+    store.claimed(device_id, division.epoch).await
+}
