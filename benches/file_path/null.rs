@@ -5,7 +5,7 @@ use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
 use tstar::internals::sink::Sink;
 use tstar::internals::store::positions::KeptPositions;
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore,
+    DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore, WriteGroup,
 };
 
 /// Discards all writes and returns nothing.
@@ -36,7 +36,7 @@ impl TripStore for NullStore {
         Ok(())
     }
 
-    async fn apply(&self, _: &[TripRow]) -> Result<(), StoreError> {
+    async fn write(&self, _: &[WriteGroup]) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -33,7 +33,7 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The `t_star`s that this change retired, ms, ascending.
     pub retired: Vec<DeviceTime>,
-    /// Index of the trip among the rows of the flush.
+    /// Index of the trip among the rows of its write group.
     pub row: usize,
 }
 

@@ -5,7 +5,7 @@ use super::topic::{OutputTopics, too_small_limit};
 use crate::identity::token_of_device;
 use crate::kafka::producer::{ProducerClient, ProducerRecord, size};
 use crate::source::Headers;
-use crate::store::{Change, Flush, StoreError};
+use crate::store::{Change, Flush, StoreError, TripRow};
 use crate::views::{ViewError, event, text_id};
 
 /// What an event is about, for its headers.
@@ -47,11 +47,10 @@ impl<C: ProducerClient> OutputTopics<C> {
     /// Sends the events of a flush.
     pub(super) async fn send_changes(&self, flush: &Flush) -> Result<(), StoreError> {
         let Some(topic) = &self.feed else { return Ok(()) };
-        let mut records = Vec::with_capacity(flush.changes.len() + flush.forgotten.len());
-        // The change of each record.
-        let mut sources = Vec::with_capacity(records.capacity());
-        for change in &flush.changes {
-            let parts = self.parts(topic, flush, change, self.event_bytes)?;
+        let (mut records, mut sources) = (Vec::new(), Vec::new());
+        for change in flush.changes() {
+            let parts = self.parts(topic, change, self.event_bytes)?;
+            // The change of each record.
             sources.resize(sources.len() + parts.len(), change);
             records.extend(parts);
         }
@@ -68,7 +67,7 @@ impl<C: ProducerClient> OutputTopics<C> {
             let Some(change) = sources.get(index) else {
                 return Err(too_small_limit(topic, "event", bytes));
             };
-            self.send_smaller_event(topic, flush, change, bytes).await?;
+            self.send_smaller_event(topic, *change, bytes).await?;
         }
         Ok(())
     }
@@ -77,11 +76,9 @@ impl<C: ProducerClient> OutputTopics<C> {
     fn parts(
         &self,
         topic: &str,
-        flush: &Flush,
-        change: &Change,
+        (change, row): (&Change, &TripRow),
         bytes: usize,
     ) -> Result<Vec<ProducerRecord>, StoreError> {
-        let row = &flush.trips[change.row];
         let failed = |error: ViewError| StoreError::Failed {
             location: topic.to_owned(),
             doing: "writing an event",
@@ -106,12 +103,11 @@ impl<C: ProducerClient> OutputTopics<C> {
     async fn send_smaller_event(
         &self,
         topic: &str,
-        flush: &Flush,
-        change: &Change,
+        change: (&Change, &TripRow),
         mut refused: usize,
     ) -> Result<(), StoreError> {
         loop {
-            let parts = self.parts(topic, flush, change, refused / 2)?;
+            let parts = self.parts(topic, change, refused / 2)?;
             let largest = parts.iter().map(size).max().unwrap_or(0);
             if largest >= refused {
                 return Err(too_small_limit(topic, "event", refused));

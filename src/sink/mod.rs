@@ -32,9 +32,7 @@ use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::{ConfiguredProducer, ProducerClient};
 use crate::model::epoch::Epoch;
 use crate::store::raw::RawRow;
-use crate::store::{
-    AnyStore, EmbeddedStore, Flush, Forget, Position, StoreError, TripRow, TripStore,
-};
+use crate::store::{AnyStore, EmbeddedStore, Flush, Forget, Position, StoreError, TripStore};
 use crate::telemetry::operation;
 use topic::TopicSink;
 
@@ -109,7 +107,7 @@ impl<T, C: ProducerClient> PartitionSink<T, C> {
 
     async fn count(&self, flush: &Flush) -> Result<(), StoreError> {
         match &self.tally {
-            Some(tally) => tally.count(&flush.trips).await,
+            Some(tally) => tally.count(flush).await,
             None => Ok(()),
         }
     }
@@ -193,8 +191,8 @@ pub struct RowTally {
 }
 
 impl RowTally {
-    async fn count(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        for trip in trips {
+    async fn count(&self, flush: &Flush) -> Result<(), StoreError> {
+        for trip in flush.groups.iter().flat_map(|group| &group.rows) {
             for day in trip.days() {
                 let stored = self.rows.raw_day(&trip.device_id, day).await?;
                 let is_same = stored.contains(&RawRow::from_trip_row(trip, day));

@@ -74,8 +74,7 @@ impl<C: ProducerClient> TableWriter<C> {
         flush: &Flush,
     ) -> Result<(), StoreError> {
         let mut records = Vec::new();
-        for change in &flush.changes {
-            let row = &flush.trips[change.row];
+        for (change, row) in flush.changes() {
             if topic.is_written_by(self.handle.partition(), row) {
                 records.push(topic.trip(row)?);
                 for t_star_ms in &change.retired {
@@ -185,7 +184,7 @@ mod tests {
     use crate::model::epoch::Epoch;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
-    use crate::store::Change;
+    use crate::store::{Change, WriteGroup};
     use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
     fn topic(partitioner: Partitioner) -> TableTopic {
@@ -257,7 +256,8 @@ mod tests {
             [Refusal::RD_KAFKA_RESP_ERR_UNKNOWN, Refusal::RD_KAFKA_RESP_ERR_INVALID_TXN_STATE];
         cluster.request_errors(RDKafkaApiKey::EndTxn, &answers);
         let change = Change { kind: ChangeKind::Started, retired: Vec::new(), row: 0 };
-        let flush = Flush { trips: vec![row(1, 2000)], changes: vec![change], ..Flush::default() };
+        let group = WriteGroup { changes: vec![change], ..row(1, 2000).into() };
+        let flush = Flush { groups: vec![group], ..Flush::default() };
         let sent = tokio::time::timeout(2 * FENCED_DELAY, writer.send_changes(&table, &flush));
         assert!(sent.await.is_err(), "a worker that is to be replaced does nothing more");
         assert_eq!(handle.to_restart(), Some(Restart::Unusable));

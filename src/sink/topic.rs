@@ -65,8 +65,8 @@ impl<T, C: ProducerClient> TopicSink<T, C> {
 
 impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
     pub(super) async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        if !ahead.trips.is_empty() {
-            self.trips.apply(&ahead.trips).await?;
+        if !ahead.groups.is_empty() {
+            self.trips.write(&ahead.groups).await?;
         }
         if let Some(table) = &self.outputs.table {
             self.table.send_changes(table, ahead).await?;

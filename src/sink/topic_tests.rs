@@ -12,7 +12,7 @@ use crate::kafka::transactions::KafkaTransactions;
 use crate::model::change::ChangeKind;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Offset, Version};
-use crate::store::{Change, DeadLetter, Forgotten, TripRow};
+use crate::store::{Change, DeadLetter, Forgotten, TripRow, WriteGroup};
 use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
 
 /// A topic that refuses larger records, and has what was sent: records that were accepted, by the
@@ -114,7 +114,8 @@ fn merge(retired: i64) -> Flush {
     let trip = Trip::loaded(DeviceTime(0), version, version, absorbed, None, path);
     let row = TripRow::from_trip("van", &trip, Rules::default().legs());
     let change = Change { kind: ChangeKind::Merged, retired: ids.collect(), row: 0 };
-    Flush { trips: vec![row], changes: vec![change], ..Flush::default() }
+    let group = WriteGroup { changes: vec![change], ..row.into() };
+    Flush { groups: vec![group], ..Flush::default() }
 }
 
 /// The attribute `ce_id` of each record, without what precedes the version.

@@ -15,7 +15,7 @@ use super::positions::KeptPositions;
 use super::schemas::KeptSchema;
 use super::{
     Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Order, Position, SideTables,
-    StoreError, TripRow, TripStore,
+    StoreError, TripRow, TripStore, WriteGroup,
 };
 use crate::codec::trip_row::resolve_overlaps;
 
@@ -110,8 +110,8 @@ impl State {
         });
     }
 
-    fn apply(&mut self, trips: &[TripRow]) {
-        for trip in trips {
+    fn write(&mut self, groups: &[WriteGroup]) {
+        for trip in groups.iter().flat_map(|group| &group.rows) {
             for day in trip.days() {
                 let rows = self.rows.entry((trip.device_id.clone(), day)).or_default();
                 let newer = |row: &TripRow| row.overlaps(trip) && row.version > trip.version;
@@ -124,16 +124,14 @@ impl State {
     }
 
     fn put(&mut self, flush: &Flush) {
-        self.apply(&flush.trips);
+        self.write(&flush.groups);
         for letter in &flush.dead_letters {
             match self.dead_letters.last_mut() {
                 Some(run) if letter.continues(run) => run.count += letter.count,
                 _ => self.dead_letters.push(letter.clone()),
             }
         }
-        let changes =
-            flush.changes.iter().map(|change| (change.clone(), flush.trips[change.row].clone()));
-        self.changes.extend(changes);
+        self.changes.extend(flush.changes().map(|(change, row)| (change.clone(), row.clone())));
         self.forgotten.extend(flush.forgotten.iter().cloned());
     }
 
@@ -155,8 +153,8 @@ fn add<K: Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: K, value: &V) -> bool {
 }
 
 impl TripStore for MemoryStore {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        self.state().apply(trips);
+    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+        self.state().write(groups);
         Ok(())
     }
 

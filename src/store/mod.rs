@@ -16,10 +16,11 @@ pub mod sqlite;
 pub mod tables;
 mod trips;
 mod url;
+pub mod write_group;
 
 use std::sync::Arc;
 
-pub use crate::codec::trip_row::{DayWrite, RowError, TripRow};
+pub use crate::codec::trip_row::{RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
 use crate::model::scalar::{Day, LogTime, Offset};
 pub use any::{Access, AnyStore, AskKeys, EmbeddedStore, Guide, OpenOptions};
@@ -33,6 +34,7 @@ pub use sqlite::{FileId, LetterFilter};
 pub use tables::{SideTables, positions, schemas};
 pub use trips::{TripStore, home, known_home, was_erased};
 pub use url::{StoreUrl, StoreUrlError};
+pub use write_group::WriteGroup;
 
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;
@@ -143,10 +145,8 @@ pub struct Position {
 /// Changes that become durable together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flush {
-    /// The current rows of changed trips.
-    pub trips: Vec<TripRow>,
-    /// Change events of these trips.
-    pub changes: Vec<Change>,
+    /// The current rows of changed trips, with what they replace.
+    pub groups: Vec<WriteGroup>,
     /// Samples that could not be used.
     pub dead_letters: Vec<DeadLetter>,
     /// Forgets that were carried out, for the change feed.
@@ -161,10 +161,14 @@ impl Flush {
     /// Whether the flush contains more than a position.
     #[must_use]
     pub fn has_news(&self) -> bool {
-        !(self.trips.is_empty()
-            && self.changes.is_empty()
+        !(self.groups.is_empty()
             && self.dead_letters.is_empty()
             && self.forgotten.is_empty()
             && self.parts.is_empty())
+    }
+
+    /// The change events, each with its row.
+    pub fn changes(&self) -> impl Iterator<Item = (&Change, &TripRow)> {
+        self.groups.iter().flat_map(WriteGroup::events)
     }
 }

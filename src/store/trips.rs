@@ -7,7 +7,7 @@ use metrics::counter;
 use super::any::store_operations;
 use super::lookup::TripEnd;
 use super::positions::KeptPositions;
-use super::{DeviceScope, Forget, Order, StoreError, TripRow};
+use super::{DeviceScope, Forget, Order, StoreError, TripRow, WriteGroup};
 use crate::model::epoch::{Division, Epoch};
 use crate::model::scalar::{Day, DeviceTime, Offset, Version};
 use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
@@ -15,10 +15,10 @@ use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
 store_operations! {
     /// Stores trips.
     ///
-    /// - S1 `apply` is idempotent: applying the same rows again changes nothing.
-    /// - S2 applying an older row of a trip after a newer one changes nothing.
-    /// - S3 a time that a trip covered before and after an `apply` is covered during it.
-    /// - S4 every read sees every row whose `apply` returned `Ok`.
+    /// - S1 `write` is idempotent: writing the same rows again changes nothing.
+    /// - S2 writing an older row of a trip after a newer one changes nothing.
+    /// - S3 a time that a trip covered before and after a `write` is covered during it.
+    /// - S4 every read sees every row whose `write` returned `Ok`.
     /// - S5 of overlapping rows of a device, reads return the one with the highest version.
     /// - S6 a row that cannot be decoded is skipped, counted and logged by `covering` and `range`,
     ///   and by callers that decode the rows of `rows_of_day`; [`super::skip::collecting`] returns
@@ -29,9 +29,15 @@ store_operations! {
     /// It also keeps how far each partition of a topic was read, with the rows: the consumer group
     /// does not know of rows that were restored from a backup.
     pub trait TripStore {
-        /// Writes trips: in each UTC day that a trip touches, replaces every row within its span by
-        /// a copy of its row.
-        fn apply(&self, trips: &[TripRow]) -> () = untimed;
+        /// Writes groups: in each UTC day that a group touches, replaces every row within its spans
+        /// by copies of its rows.
+        fn write(&self, groups: &[WriteGroup]) -> () = untimed;
+
+        /// Writes rows, each of which replaces what lies within its own span, for tests.
+        #[cfg_attr(not(feature = "internals"), allow(dead_code))]
+        fn apply(&self, rows: &[TripRow]) -> () = untimed {
+            async { self.write(&rows.iter().cloned().map(Into::into).collect::<Vec<_>>()).await }
+        }
 
         /// The trip of a device that covers a time.
         fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Option<TripRow> = "covering";

@@ -15,7 +15,7 @@ use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
     Change, ChangeKind, DeviceScope, Flush, Forget, Order, Position, TripEnd, TripRow, TripStore,
-    count_trips, latest_end,
+    WriteGroup, count_trips, latest_end,
 };
 use tstar::internals::timeline::{
     DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
@@ -304,8 +304,7 @@ async fn a_flush_is_durable_with_its_position(store: impl TripStore + Sink) {
     let row = trip("truck-17", &[10, 12], 4);
     let change = Change { kind: ChangeKind::Started, retired: vec![], row: 0 };
     let flush = Flush {
-        trips: vec![row.clone()],
-        changes: vec![change],
+        groups: vec![WriteGroup { changes: vec![change], ..row.clone().into() }],
         dead_letters: vec![],
         forgotten: vec![],
         position: Position { delivered: Offset(3) },
@@ -323,7 +322,7 @@ async fn a_flush_is_durable_with_its_position(store: impl TripStore + Sink) {
 
 async fn what_is_staged_is_shown_and_comes_with_the_flush(store: impl TripStore + Sink) {
     let (early, late) = (trip("truck-17", &[10, 12], 4), trip("truck-18", &[10], 6));
-    let rows = |row: &TripRow| Flush { trips: vec![row.clone()], ..Flush::default() };
+    let rows = |row: &TripRow| Flush { groups: vec![row.clone().into()], ..Flush::default() };
     store.stage(&rows(&early)).await.unwrap();
     store.stage(&Flush::default()).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, std::slice::from_ref(&early));

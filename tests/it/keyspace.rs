@@ -18,9 +18,10 @@ use tstar::internals::store::positions::KeptPositions;
 use tstar::internals::store::schemas::KeptSchema;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
+use tstar::internals::store::write_group::TakenSpan;
 use tstar::internals::store::{
     DeviceScope, Flush, Forget, Order, Position, SideTables, StoreError, TripEnd, TripRow,
-    TripStore,
+    TripStore, WriteGroup,
 };
 
 use crate::servers;
@@ -163,9 +164,14 @@ impl<C: Cql> WithJournal<C> {
 }
 
 impl<C: Cql> TripStore for WithJournal<C> {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        let rows: Vec<_> = trips.iter().map(|row| self.stored(row)).collect();
-        self.store.apply(&rows).await
+    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+        let stored = |group: &WriteGroup| {
+            let rows = group.rows.iter().map(|row| self.stored(row)).collect();
+            let version = |span: &TakenSpan| TakenSpan { version: span.version + BASE, ..*span };
+            let taken = group.taken.iter().map(version).collect();
+            WriteGroup { taken, rows, changes: group.changes.clone() }
+        };
+        self.store.write(&groups.iter().map(stored).collect::<Vec<_>>()).await
     }
 
     async fn covering(
@@ -362,12 +368,12 @@ impl<C: Cql> SideTables for WithJournal<C> {
 
 impl<C: Cql> Sink for WithJournal<C> {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.apply(&ahead.trips).await?;
+        self.write(&ahead.groups).await?;
         self.journal.stage(ahead).await
     }
 
     async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.apply(&flush.trips).await?;
+        self.write(&flush.groups).await?;
         self.journal.commit(flush).await
     }
 

@@ -127,8 +127,8 @@ struct MeasuringJournal<'a> {
 impl MeasuringJournal<'_> {
     fn measure(&self, flush: &Flush) {
         let mut written = self.written.lock().unwrap();
-        for change in &flush.changes {
-            let device = &flush.trips[change.row].device_id;
+        for (change, row) in flush.changes() {
+            let device = &row.device_id;
             let mut waiting = self.waiting.lock().unwrap();
             let waited: Vec<_> = waiting.remove(device).unwrap_or_default();
             let waited = waited.iter().map(Instant::elapsed);

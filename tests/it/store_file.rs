@@ -11,7 +11,7 @@ use tstar::internals::sink::Sink;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
     Access, AnyStore, Change, ChangeKind, DeadLetter, DeviceScope, Flush, LetterFilter,
-    OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore,
+    OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore, WriteGroup,
 };
 use tstar::internals::timeline::{
     LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
@@ -37,12 +37,9 @@ fn open(file: &Path) -> Result<SqliteStore, StoreError> {
 }
 
 fn flush(names: &[&str]) -> Flush {
-    let change = |row| Change { kind: ChangeKind::Started, retired: vec![], row };
-    Flush {
-        trips: names.iter().map(|name| trip(name)).collect(),
-        changes: (0..names.len()).map(change).collect(),
-        ..Flush::default()
-    }
+    let change = || Change { kind: ChangeKind::Started, retired: vec![], row: 0 };
+    let group = |name: &&str| WriteGroup { changes: vec![change()], ..trip(name).into() };
+    Flush { groups: names.iter().map(group).collect(), ..Flush::default() }
 }
 
 #[test]
@@ -156,7 +153,7 @@ fn a_flush_that_fails_leaves_nothing_behind() {
     let store = open(&file).unwrap();
     // The second row cannot be written: NaN is stored as NULL, which the column refuses.
     let mut bad = flush(&["truck-1", "truck-2"]);
-    bad.trips[1].distance_m = f64::NAN;
+    bad.groups[1].rows[0].distance_m = f64::NAN;
     bad.position.delivered = Offset(7);
     let failed = block_on(store.commit(&bad)).unwrap_err();
     assert!(matches!(failed, StoreError::Failed { .. }), "{failed}");
@@ -175,7 +172,7 @@ fn what_was_staged_without_a_flush_is_gone_and_was_never_visible() {
     assert_eq!(block_on(reader.covering("truck-1", NOON)).unwrap(), None);
     // A failing piece undoes those before it.
     let mut bad = flush(&["truck-2"]);
-    bad.trips[0].distance_m = f64::NAN;
+    bad.groups[0].rows[0].distance_m = f64::NAN;
     block_on(store.stage(&bad)).unwrap_err();
     assert_eq!(block_on(store.covering("truck-1", NOON)).unwrap(), None);
     block_on(store.stage(&flush(&["truck-3"]))).unwrap();
@@ -289,7 +286,7 @@ fn dead_letters_have_a_bound_and_each_token_a_share_of_it() {
     let add = |token: Option<&str>, offset: i64, bytes: usize| {
         let flush = Flush {
             dead_letters: vec![letter_of_file(offset, bytes)],
-            trips: vec![trip(&format!("truck-{offset}"))],
+            groups: vec![trip(&format!("truck-{offset}")).into()],
             ..Flush::default()
         };
         block_on(bounded(token).commit(&flush))
@@ -303,7 +300,7 @@ fn dead_letters_have_a_bound_and_each_token_a_share_of_it() {
     assert!(!is_full(add(Some("phone"), 0, 9_000)));
     assert!(is_full(add(Some("phone"), 1, 1_000)));
     assert_eq!(block_on(open(&file).unwrap().covering("truck-1", NOON)).unwrap(), None);
-    let good = Flush { trips: vec![trip("truck-2")], ..Flush::default() };
+    let good = Flush { groups: vec![trip("truck-2").into()], ..Flush::default() };
     block_on(bounded(Some("phone")).commit(&good)).unwrap();
     assert!(!is_full(add(Some("other"), 3, 9_000)), "another token has its own share");
     assert!(!is_full(add(None, 4, 40_000)), "a file has all of it");

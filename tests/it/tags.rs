@@ -13,7 +13,7 @@ use tstar::internals::ops::tags::{
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{Flush, Forget, SideTables, TripRow, TripStore};
+use tstar::internals::store::{Flush, Forget, SideTables, TripRow, TripStore, WriteGroup};
 
 use crate::conformance::{at, trip};
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
@@ -121,6 +121,10 @@ async fn target(store: &impl TripStore, minute: i64) -> Option<TagTarget> {
     Some(TagTarget::new(&row, at(minute)))
 }
 
+fn groups(rows: Vec<TripRow>) -> Vec<WriteGroup> {
+    rows.into_iter().map(Into::into).collect()
+}
+
 /// Samples, tags and removals in any order; after each, the tags of every trip. Returns the number
 /// of merges of trips of which both had tags.
 async fn tags_follow(store: &(impl TripStore + Sink + SideTables), dice: &mut Dice) -> usize {
@@ -137,7 +141,7 @@ async fn tags_follow(store: &(impl TripStore + Sink + SideTables), dice: &mut Di
                 version += 2;
                 let ids: Vec<_> = model.spans().iter().map(|span| model.id_of(*span)).collect();
                 model.ids.extend(ids);
-                let flush = Flush { trips: model.rows(version), ..Flush::default() };
+                let flush = Flush { groups: groups(model.rows(version)), ..Flush::default() };
                 store.commit(&flush).await.unwrap();
                 merges += before.saturating_sub(tagged(&model));
             }
@@ -263,7 +267,7 @@ fn tags_follow_their_trips_in_a_keyspace() {
 
 async fn writers_at_once<S: TripStore + Sink + SideTables>(store: &S) {
     let rows = vec![trip(DEVICE, &[0, 4], 2)];
-    store.commit(&Flush { trips: rows, ..Flush::default() }).await.unwrap();
+    store.commit(&Flush { groups: groups(rows), ..Flush::default() }).await.unwrap();
     let target = target(store, 0).await.unwrap();
     let key: TagKey = "note".parse().unwrap();
     let value = |text: &str| TagValue::new(text).unwrap();

@@ -5,7 +5,9 @@ use crate::model::epoch::Epoch;
 use crate::model::scalar::{Day, DeviceTime, Offset};
 use crate::store::positions::KeptPositions;
 use crate::store::skip::is_whole;
-use crate::store::{AnyStore, DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
+use crate::store::{
+    AnyStore, DeviceScope, Forget, Order, StoreError, TripRow, TripStore, WriteGroup,
+};
 use crate::timeline::day_of;
 
 /// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
@@ -29,8 +31,8 @@ impl Overlay<'_> {
 }
 
 impl TripStore for Overlay<'_> {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        self.over.apply(trips).await
+    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+        self.over.write(groups).await
     }
 
     async fn covering(

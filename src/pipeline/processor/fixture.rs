@@ -14,7 +14,9 @@ use crate::sink::Sink;
 use crate::source::{Array, Batch, DecodedSample, Entry, NoSample, SampleError, span};
 use crate::store::memory::MemoryStore;
 use crate::store::positions::KeptPositions;
-use crate::store::{DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore};
+use crate::store::{
+    DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore, WriteGroup,
+};
 use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
 
 /// 2026-11-20T23:00:00Z.
@@ -55,8 +57,8 @@ impl TestStore {
 }
 
 impl TripStore for TestStore {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        self.memory.apply(trips).await
+    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+        self.memory.write(groups).await
     }
 
     async fn covering(
@@ -124,7 +126,7 @@ impl TripStore for TestStore {
 
 impl Sink for TestStore {
     async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.staged.lock().unwrap().push((ahead.trips.len(), ahead.dead_letters.len()));
+        self.staged.lock().unwrap().push((ahead.groups.len(), ahead.dead_letters.len()));
         self.memory.stage(ahead).await
     }
 

@@ -11,7 +11,9 @@ use super::Processor;
 use super::schedule::FlushCost;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::sink::Sink;
-use crate::store::{Change, ChangeKind, Flush, Position, StoreError, TripRow, TripStore};
+use crate::store::{
+    Change, ChangeKind, Flush, Position, StoreError, TripRow, TripStore, WriteGroup,
+};
 use crate::timeline::{LegFilter, Trip};
 
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
@@ -160,7 +162,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
             if taken.is_dirty {
                 self.devices.mark_dirty(slot);
             }
-            if rows.trips.len() >= STAGED.0 || bytes >= STAGED.1 {
+            if rows.groups.len() >= STAGED.0 || bytes >= STAGED.1 {
                 let sink = self.sink;
                 self.while_answering(sink.stage(&rows)).await?;
                 (rows, bytes) = (Flush::default(), 0);
@@ -172,20 +174,20 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Takes the dirty trips of a device that are due, or all of them.
     pub(super) fn take_rows(&mut self, slot: usize, extent: Extent, rows: &mut Flush) -> TakenRows {
         let (name, trips) = self.devices.trips_mut(slot);
-        let (mut taken, before) = (TakenRows { bytes: 0, is_dirty: false }, rows.trips.len());
+        let (mut taken, before) = (TakenRows { bytes: 0, is_dirty: false }, rows.groups.len());
         for trip in trips.filter(|trip| trip.unflushed().is_some()) {
             if extent == Extent::Due && !trip.is_due() {
                 taken.is_dirty = true;
                 continue;
             }
             let since = trip.take_unflushed().expect("there is a change");
-            rows.changes.push(change(trip, since, rows.trips.len()));
+            let changes = vec![change(trip, since)];
             let row = row_of(name, trip, self.legs, self.log.partition);
             self.limited.observe(&row, &self.limits);
             taken.bytes += row.path.len();
-            rows.trips.push(row);
+            rows.groups.push(WriteGroup { changes, ..row.into() });
         }
-        let written = rows.trips.len() - before;
+        let written = rows.groups.len() - before;
         if written > 0 {
             self.counts.trips_written += written as u64;
             self.devices.pack(slot);
@@ -218,7 +220,7 @@ pub(super) fn row_of(device_id: &str, trip: &Trip, legs: LegFilter, own: i32) ->
 
 /// The change event of a trip's changes at and past version `since`; depends on the row and `since`
 /// only.
-fn change(trip: &Trip, since: Version, row: usize) -> Change {
+fn change(trip: &Trip, since: Version) -> Change {
     let retired = trip.absorbed.iter().filter(|&(_, &merged)| merged >= since);
     let retired: Vec<DeviceTime> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();
     let kind = match (retired.is_empty(), trip.minted >= since) {
@@ -226,7 +228,7 @@ fn change(trip: &Trip, since: Version, row: usize) -> Change {
         (true, true) => ChangeKind::Started,
         (true, false) => ChangeKind::Grown,
     };
-    Change { kind, retired, row }
+    Change { kind, retired, row: 0 }
 }
 
 #[cfg(test)]

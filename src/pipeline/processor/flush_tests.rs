@@ -205,10 +205,12 @@ fn only_what_is_due_is_taken() {
     }
     let mut rows = Flush::default();
     let taken = processor.take_rows(slot, Extent::Due, &mut rows);
-    assert!(taken.is_dirty && taken.bytes == rows.trips[0].path.len());
-    assert_eq!(rows.trips.iter().map(|row| row.end_ms).collect::<Vec<_>>(), [EVENING]);
+    assert!(taken.is_dirty && taken.bytes == rows.groups[0].rows[0].path.len());
+    assert_eq!(rows.changes().map(|(_, row)| row.end_ms).collect::<Vec<_>>(), [EVENING]);
     let taken = processor.take_rows(slot, Extent::All, &mut rows);
-    assert!(!taken.is_dirty && taken.bytes == rows.trips[1].path.len());
-    assert_eq!(rows.trips[1].end_ms, EVENING + 60 * MINUTE);
-    assert_eq!((rows.changes[1].row, processor.counts().trips_written), (1, 2));
+    assert!(!taken.is_dirty && taken.bytes == rows.groups[1].rows[0].path.len());
+    assert_eq!(rows.groups[1].rows[0].end_ms, EVENING + 60 * MINUTE);
+    let announced: Vec<_> = rows.changes().map(|(_, row)| row.end_ms).collect();
+    assert_eq!(announced, [EVENING, EVENING + 60 * MINUTE]);
+    assert_eq!(processor.counts().trips_written, 2);
 }

@@ -47,7 +47,7 @@ pub type Page<R> = (Vec<R>, Option<PagingState>);
 /// A connection to the servers of a store, in its keyspace. Nothing is retried below it.
 pub trait Cql: Send + Sync + 'static {
     /// A prepared statement.
-    type Statement: Send + Sync + 'static;
+    type Statement: Clone + Send + Sync + 'static;
     /// Prepared statements that are applied together.
     type Batch: Send + Sync + 'static;
 
@@ -75,11 +75,11 @@ pub trait Cql: Send + Sync + 'static {
         values: &(impl SerializeRow + Sync),
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Executes a batch of two statements.
-    fn execute_both(
+    /// Executes a batch, with the values of each statement.
+    fn execute_all(
         &self,
         batch: &Self::Batch,
-        values: (&(impl SerializeRow + Sync), &(impl SerializeRow + Sync)),
+        values: &[impl SerializeRow + Sync],
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Executes a conditional statement. Returns the first row of the answer: whether the statement
@@ -158,10 +158,10 @@ impl Cql for Session {
         Ok(Session::batch(self, batch, (values,)).await.map(drop)?)
     }
 
-    async fn execute_both(
+    async fn execute_all(
         &self,
         batch: &Batch,
-        values: (&(impl SerializeRow + Sync), &(impl SerializeRow + Sync)),
+        values: &[impl SerializeRow + Sync],
     ) -> Result<(), Failure> {
         Ok(Session::batch(self, batch, values).await.map(drop)?)
     }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use scylla::serialize::SerializationError;
+use scylla::serialize::row::{RowSerializationContext, SerializeRow};
+use scylla::serialize::writers::RowWriter;
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use scylla::{DeserializeRow, SerializeRow};
 
@@ -9,7 +12,7 @@ use crate::codec::kind;
 use crate::codec::trip_row::trip_columns;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::raw::{Cell, CellKind, RawRow};
-use crate::store::{DayWrite, RowError, StoreError, TripRow};
+use crate::store::{RowError, StoreError, TripRow, WriteGroup};
 use crate::timeline::day_of;
 
 /// Why a row without some of its columns is not a trip.
@@ -128,14 +131,14 @@ macro_rules! define_rows {
         }
 
         impl<'a> Insert<'a> {
-            fn new(trip: &'a TripRow, write: &DayWrite) -> Self {
+            fn new(trip: &'a TripRow, day: Day, written: i64) -> Self {
                 Self {
                     device_id: &trip.device_id,
-                    bucket: bucket(write.day),
+                    bucket: bucket(day),
                     end_time: CqlTimestamp(trip.end_ms.ms()),
                     start_time: CqlTimestamp(trip.start_ms.ms()),
                     $($name: <$kind as CqlKind>::bind(&trip.$field),)*
-                    written: write.insert_at.0,
+                    written,
                 }
             }
         }
@@ -207,17 +210,47 @@ pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
     Err(error.into())
 }
 
-/// Bound values of the copy of a trip in a day: the delete, and the insert one timestamp later,
-/// because the delete wins between equal timestamps.
-pub(super) fn values<'a>(trip: &'a TripRow, write: &DayWrite) -> (Span<'a>, Insert<'a>) {
-    let span = Span {
-        version: write.delete_at.0,
-        device_id: &trip.device_id,
-        bucket: bucket(write.day),
-        start_time: CqlTimestamp(write.delete_from_ms.ms()),
-        end_time: CqlTimestamp(write.delete_upto_ms.ms()),
-    };
-    (span, Insert::new(trip, write))
+/// Bound values of a statement of a group.
+pub(super) enum Bound<'a> {
+    /// Of the delete of a span.
+    Delete(Span<'a>),
+    /// Of the insert of a row.
+    Insert(Box<Insert<'a>>),
+}
+
+impl SerializeRow for Bound<'_> {
+    fn serialize(
+        &self,
+        context: &RowSerializationContext<'_>,
+        writer: &mut RowWriter<'_>,
+    ) -> Result<(), SerializationError> {
+        match self {
+            Self::Delete(span) => span.serialize(context, writer),
+            Self::Insert(row) => row.serialize(context, writer),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// Bound values of what a group writes in a day, with `delay` added to the write timestamps: the
+/// deletes, and the inserts one timestamp later, because a delete wins between equal timestamps.
+pub(super) fn values(group: &WriteGroup, day: Day, delay: i64) -> Vec<Bound<'_>> {
+    let deletes = group.taken_on(day).map(|span| {
+        Bound::Delete(Span {
+            version: (span.version + delay).0,
+            device_id: group.device_id(),
+            bucket: bucket(day),
+            start_time: CqlTimestamp(span.start_ms.ms()),
+            end_time: CqlTimestamp(span.end_ms.ms()),
+        })
+    });
+    let inserts = group
+        .rows_on(day)
+        .map(|row| Bound::Insert(Box::new(Insert::new(row, day, (row.version + 1 + delay).0))));
+    deletes.chain(inserts).collect()
 }
 
 impl Raw {

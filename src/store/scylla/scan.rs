@@ -114,6 +114,7 @@ impl<C: Cql> ScyllaStore<C> {
         // Writes one timestamp later than usual: an existing row of the same version would have
         // equal timestamps, and then the larger cell value wins. The next version of the trip still
         // replaces this one: versions are 2 apart, and a deletion wins between equal timestamps.
-        self.put(right, 1).await
+        let right: Vec<_> = right.iter().cloned().map(Into::into).collect();
+        self.put(&right, 1).await
     }
 }

@@ -166,8 +166,10 @@ statements! {
 
 /// The statements of a store.
 pub(super) struct Statements<C: Cql> {
-    /// The delete of the span and the insert of the row, in one partition.
-    pub(super) put: C::Batch,
+    /// A delete of a span and an insert of a row.
+    pub(super) put: [C::Statement; 2],
+    /// Both in one partition.
+    pub(super) put_one: C::Batch,
     /// An insert in a batch, like the rows: a server that checks the timestamps of single
     /// statements but not of batches would otherwise reject the index entry of a row that it
     /// accepts.
@@ -180,8 +182,10 @@ pub(super) struct Statements<C: Cql> {
 impl<C: Cql> Statements<C> {
     pub(super) async fn prepare(cql: &C, consistency: Consistency) -> Result<Self, Failure> {
         let list = |text| cql.prepare(text, Mode::Listed);
+        let put = [list(DELETE_SPAN).await?, list(INSERT_TRIP).await?];
         Ok(Self {
-            put: cql.batch(vec![list(DELETE_SPAN).await?, list(INSERT_TRIP).await?]),
+            put_one: cql.batch(put.to_vec()),
+            put,
             list_device: cql.batch(vec![list(DEVICE_OF_DAY).await?]),
             list_day: cql.batch(vec![list(DAY_OF_DEVICE).await?]),
             trips: TripStatements::prepare(cql, consistency).await?,

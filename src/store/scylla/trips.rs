@@ -8,7 +8,7 @@ use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlTimestamp;
 
 use super::cql::Cql;
-use super::row::{self, INCOMPLETE, Raw, bucket};
+use super::row::{self, Bound, INCOMPLETE, Raw, bucket};
 use super::statements::LOOKUP_PAGE;
 use super::{ScyllaStore, Shared, devices};
 use crate::identity::{self, SHARDS};
@@ -19,7 +19,7 @@ use crate::store::lookup::days::{Days, add_day, beyond, nearest};
 use crate::store::positions::KeptPositions;
 use crate::store::skip::{self, is_whole};
 use crate::store::{
-    DayWrite, DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore,
+    DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore, WriteGroup,
 };
 use crate::telemetry;
 use crate::timeline::day_of;
@@ -50,11 +50,21 @@ impl<C: Cql> Shared<C> {
         self.retry.until_acknowledged(doing, write).await
     }
 
-    /// Writes the copy of a trip in a day.
-    async fn put(&self, trip: &TripRow, day: &DayWrite) -> Result<(), StoreError> {
+    /// Writes what a group has of a day.
+    async fn put(&self, group: &WriteGroup, day: Day, delay: i64) -> Result<(), StoreError> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
-        let (span, insert) = row::values(trip, day);
-        let write = || self.session.execute_both(&self.statements.put, (&span, &insert));
+        let values = row::values(group, day, delay);
+        let [delete, insert] = &self.statements.put;
+        let statement = |values: &Bound<'_>| match values {
+            Bound::Delete(_) => delete.clone(),
+            Bound::Insert(_) => insert.clone(),
+        };
+        let several = match &values[..] {
+            [Bound::Delete(_), Bound::Insert(_)] => None,
+            values => Some(self.session.batch(values.iter().map(statement).collect())),
+        };
+        let batch = several.as_ref().unwrap_or(&self.statements.put_one);
+        let write = || self.session.execute_all(batch, &values);
         self.retry.until_acknowledged("writing trips", write).await
     }
 
@@ -177,17 +187,17 @@ impl<C: Cql> Shared<C> {
 impl<C: Cql> ScyllaStore<C> {
     /// Adds the days of rows to the day indexes before the rows are written: a row in a day without
     /// an index entry could not be found by its device or day.
-    async fn list_days(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+    async fn list_days(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
         // Sorted, so that the same trips are always written in the same order.
         let mut unlisted: BTreeMap<(String, DeviceTime), Version> = BTreeMap::new();
         {
             let listed = self.listed();
-            for trip in trips {
-                for write in trip.writes() {
-                    let key = (trip.device_id.clone(), write.day.start_ms());
+            for trip in groups.iter().flat_map(|group| &group.rows) {
+                for day in trip.days() {
+                    let key = (trip.device_id.clone(), day.start_ms());
                     if !listed.contains(&key) {
-                        let written = unlisted.entry(key).or_insert(write.insert_at);
-                        *written = write.insert_at.max(*written);
+                        let written = unlisted.entry(key).or_insert(trip.version + 1);
+                        *written = (trip.version + 1).max(*written);
                     }
                 }
             }
@@ -215,21 +225,16 @@ impl<C: Cql> ScyllaStore<C> {
 }
 
 impl<C: Cql> ScyllaStore<C> {
-    /// Writes trips, with `delay` added to the write timestamps of their versions.
-    pub(super) async fn put(&self, trips: &[TripRow], delay: i64) -> Result<(), StoreError> {
-        trips.iter().try_for_each(row::check)?;
-        self.list_days(trips).await?;
+    /// Writes groups, with `delay` added to the write timestamps of their versions.
+    pub(super) async fn put(&self, groups: &[WriteGroup], delay: i64) -> Result<(), StoreError> {
+        groups.iter().flat_map(|group| &group.rows).try_for_each(row::check)?;
+        self.list_days(groups).await?;
         *self.device_page() = None;
         let shared = &self.shared;
-        let mut writes = Vec::with_capacity(trips.len());
-        for trip in trips {
-            for day in trip.writes() {
-                let day = DayWrite {
-                    delete_at: day.delete_at + delay,
-                    insert_at: day.insert_at + delay,
-                    ..day
-                };
-                writes.push(async move { shared.put(trip, &day).await });
+        let mut writes = Vec::with_capacity(groups.len());
+        for group in groups {
+            for day in group.days() {
+                writes.push(async move { shared.put(group, day, delay).await });
             }
         }
         shared.all(writes).await
@@ -237,8 +242,8 @@ impl<C: Cql> ScyllaStore<C> {
 }
 
 impl<C: Cql> TripStore for ScyllaStore<C> {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
-        self.put(trips, 0).await
+    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+        self.put(groups, 0).await
     }
 
     async fn covering(

@@ -70,12 +70,12 @@ fn record_changes(
     flush: &Flush,
     keep_changes: u64,
 ) -> rusqlite::Result<()> {
-    if (flush.changes.is_empty() && flush.forgotten.is_empty()) || keep_changes == 0 {
+    let is_none = flush.changes().next().is_none() && flush.forgotten.is_empty();
+    if is_none || keep_changes == 0 {
         return Ok(());
     }
     let mut insert = connection.prepare_cached(INSERT_CHANGE)?;
-    for change in &flush.changes {
-        let trip = &flush.trips[change.row];
+    for (change, trip) in flush.changes() {
         let event = event::event(change, trip).map_err(unwritable)?;
         insert.execute(params![trip.device_id, trip.version.0, event])?;
     }
@@ -175,7 +175,7 @@ impl SqliteStore {
     /// Writes a flush or a part of one in the transaction of the flush, which it begins if needed.
     fn put(&self, connection: &Connection, flush: &Flush) -> rusqlite::Result<()> {
         self.begin_transaction(connection)?;
-        flush.trips.iter().try_for_each(|trip| trips::put(connection, trip))?;
+        flush.groups.iter().try_for_each(|group| trips::put(connection, group))?;
         hooks::reached(Step::Within);
         self.put_letters(connection, &flush.dead_letters)?;
         record_changes(connection, flush, self.keep_changes)

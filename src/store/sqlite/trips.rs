@@ -11,7 +11,9 @@ use crate::model::scalar::{Day, DeviceTime, Offset, Version};
 use crate::store::lookup::days::{Days, add_day, beyond, nearest};
 use crate::store::positions::KeptPositions;
 use crate::store::skip::{self, is_whole};
-use crate::store::{DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore};
+use crate::store::{
+    DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore, WriteGroup,
+};
 use crate::timeline::day_of;
 
 macro_rules! name_columns {
@@ -77,26 +79,27 @@ const BEFORE: &str = concat!(
      ORDER BY end_time DESC, start_time DESC LIMIT ?4"
 );
 
-/// Writes the copies of a trip in the caller's transaction.
-pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
+/// Writes a group in the caller's transaction.
+pub(super) fn put(connection: &Connection, group: &WriteGroup) -> rusqlite::Result<()> {
     let mut delete = connection.prepare_cached(DELETE)?;
     let mut insert = connection.prepare_cached(INSERT)?;
-    let mut values = row::values(trip);
-    for day in trip.days() {
-        let (id, bucket) = (&trip.device_id, day.start_ms());
-        let older = delete.execute(params![
-            id,
-            bucket.0,
-            trip.start_ms.0,
-            trip.end_ms.0,
-            trip.version.0
-        ])?;
-        // In the order in which the placeholders first occur.
-        values[0] = bucket.ms().into();
-        insert.execute(params_from_iter(&values))?;
-        // If a row was replaced, the day is in the index already.
-        if older == 0 {
-            list_day(connection, id, bucket)?;
+    for day in group.days() {
+        let (id, bucket) = (group.device_id(), day.start_ms());
+        // If a row of the day is replaced, the day is in the index already.
+        let mut is_listed = false;
+        for span in group.taken_on(day) {
+            let span = params![id, bucket.0, span.start_ms.0, span.end_ms.0, span.version.0];
+            is_listed |= delete.execute(span)? > 0;
+        }
+        for row in group.rows_on(day) {
+            let mut values = row::values(row);
+            // In the order in which the placeholders first occur.
+            values[0] = bucket.ms().into();
+            insert.execute(params_from_iter(&values))?;
+            if !is_listed {
+                list_day(connection, id, bucket)?;
+                is_listed = true;
+            }
         }
     }
     Ok(())
@@ -104,7 +107,7 @@ pub(super) fn put(connection: &Connection, trip: &TripRow) -> rusqlite::Result<(
 
 /// Writes the copies of a trip, and adds its days to both indexes without any shortcut.
 pub(super) fn put_and_index(connection: &Connection, trip: &TripRow) -> rusqlite::Result<()> {
-    put(connection, trip)?;
+    put(connection, &trip.clone().into())?;
     let (id, shard) = (&trip.device_id, identity::shard(&trip.device_id));
     for day in trip.days() {
         connection.prepare_cached(LIST_DAY)?.execute(params![id, day.start_ms().0])?;
@@ -277,14 +280,14 @@ fn at_most(limit: usize) -> i64 {
 }
 
 impl TripStore for SqliteStore {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
         let connection = self.connection();
         let apply = || {
             // A claim may have begun the transaction; it becomes durable with the rows.
             if connection.is_autocommit() {
                 connection.execute_batch("BEGIN IMMEDIATE")?;
             }
-            trips.iter().try_for_each(|trip| put(&connection, trip))?;
+            groups.iter().try_for_each(|group| put(&connection, group))?;
             connection.execute_batch("COMMIT")
         };
         self.or_rollback(&connection, apply())

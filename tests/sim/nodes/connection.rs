@@ -43,6 +43,7 @@ pub struct Connection {
 }
 
 /// A prepared statement.
+#[derive(Clone)]
 pub struct Prepared {
     plan: Arc<Plan>,
     mode: Mode,
@@ -305,27 +306,27 @@ impl Cql for Connection {
         self.execute(statement, values).await
     }
 
-    async fn execute_both(
+    async fn execute_all(
         &self,
         batch: &Vec<Prepared>,
-        values: (&(impl SerializeRow + Sync), &(impl SerializeRow + Sync)),
+        values: &[impl SerializeRow + Sync],
     ) -> Result<(), Failure> {
-        let [first, second] = &batch[..] else {
-            return Err(invalid("not two statements".to_owned()));
-        };
         let clock = self.nodes().now();
-        let both = || {
-            let bound = bind(&first.plan.bound, values.0)?;
+        let all = || {
+            let [first, rest @ ..] = &batch[..] else { return Err("no statement".to_owned()) };
+            let bound = bind(&first.plan.bound, &values[0])?;
             let (mut mutation, condition, _) = first.plan.mutation(&bound, clock)?;
-            let bound = bind(&second.plan.bound, values.1)?;
-            let (other, other_condition, _) = second.plan.mutation(&bound, clock)?;
-            if other.place != mutation.place || condition != other_condition {
-                return Err("a batch of several partitions is not simulated".to_owned());
+            for (next, values) in rest.iter().zip(&values[1..]) {
+                let bound = bind(&next.plan.bound, values)?;
+                let (other, other_condition, _) = next.plan.mutation(&bound, clock)?;
+                if other.place != mutation.place || condition != other_condition {
+                    return Err("a batch of several partitions is not simulated".to_owned());
+                }
+                mutation.changes.extend(other.changes);
             }
-            mutation.changes.extend(other.changes);
             Ok(mutation)
         };
-        self.acknowledged(both().map_err(invalid)?).await
+        self.acknowledged(all().map_err(invalid)?).await
     }
 
     async fn execute_conditional(

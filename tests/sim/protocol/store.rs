@@ -7,7 +7,9 @@ use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::store::positions::KeptPositions;
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{DeviceScope, Forget, Order, StoreError, TripRow, TripStore};
+use tstar::internals::store::{
+    DeviceScope, Forget, Order, StoreError, TripRow, TripStore, WriteGroup,
+};
 
 use super::log::Script;
 use super::world::{Device, Shared, World, lock};
@@ -56,14 +58,14 @@ impl SimStore {
 }
 
 impl TripStore for SimStore {
-    async fn apply(&self, trips: &[TripRow]) -> Result<(), StoreError> {
+    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
         {
             let mut world = self.world();
             if world.group.owner(self.script.log.partition) != Some(self.owner) {
                 world.see("flushes of a former owner");
             }
         }
-        self.trips.apply(trips).await
+        self.trips.write(groups).await
     }
 
     async fn covering(

@@ -114,22 +114,6 @@ macro_rules! define_row {
 
 trip_columns!(define_row);
 
-/// The atomic write of a row in one UTC day: deletes every row that ends within its span, and
-/// inserts a copy. At equal timestamps, a deletion wins over an insertion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DayWrite {
-    /// The day, as whole days since 1970.
-    pub day: Day,
-    /// Start of the deleted range of end times, ms; inclusive.
-    pub delete_from_ms: DeviceTime,
-    /// End of the deleted range of end times, ms; inclusive.
-    pub delete_upto_ms: DeviceTime,
-    /// Timestamp of the deletion.
-    pub delete_at: Version,
-    /// Timestamp of the copy, and of the entry in the day index.
-    pub insert_at: Version,
-}
-
 impl TripRow {
     /// Converts a trip to its row. `legs` are the rules under which the trip was built.
     #[must_use]
@@ -221,19 +205,6 @@ impl TripRow {
     /// The UTC days that the trip touches, as whole days since 1970.
     pub fn days(&self) -> impl DoubleEndedIterator<Item = Day> + Clone + use<> {
         day_of(self.start_ms).through(day_of(self.end_ms))
-    }
-
-    /// The writes of the row in a store with write timestamps, one per day.
-    pub fn writes(&self) -> impl Iterator<Item = DayWrite> + use<> {
-        let (delete_from_ms, delete_upto_ms) = (self.start_ms, self.end_ms);
-        let (delete_at, insert_at) = (self.version, self.version + 1);
-        self.days().map(move |day| DayWrite {
-            day,
-            delete_from_ms,
-            delete_upto_ms,
-            delete_at,
-            insert_at,
-        })
     }
 
     /// Whether the spans of two rows intersect.
