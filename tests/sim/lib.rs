@@ -5,6 +5,8 @@
 //! so that the private modules of tstar are open to tests alone: this package turns on their
 //! feature `internals`.
 
+// The futures of a worker lie deep in one another.
+#![recursion_limit = "256"]
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 #![allow(missing_docs)]
 
