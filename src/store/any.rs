@@ -21,8 +21,9 @@ use crate::model::epoch::{Division, Epoch, divisions};
 use crate::model::rules::Rules;
 use crate::model::scalar::Day;
 
-/// A store without a server that is also its own journal: it has tables for positions, dead
-/// letters, change events and input parts. `verify` also builds its reference stores as such files.
+/// A store without a server. It also has what lies in topics for a store on servers: tables of
+/// positions, dead letters, change events and input parts. `verify` also builds its reference
+/// stores as such files.
 pub type EmbeddedStore = SqliteStore;
 
 /// The purpose of opening a store.
@@ -134,7 +135,7 @@ impl AnyStore {
         }
     }
 
-    /// The embedded store; `None` for a store on servers, whose journal is in the log.
+    /// The embedded store; `None` for a store on servers.
     #[must_use]
     pub fn embedded(&self) -> Option<&Arc<EmbeddedStore>> {
         match &self.backend {

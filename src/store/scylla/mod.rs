@@ -1,10 +1,10 @@
 //! The store in Scylla or Cassandra: trips by device and UTC day, spread over nodes.
 //!
-//! The log is the journal; this store holds trips, forgets, claims, control keys, schemas and
-//! epochs. A row is a function of the log alone and carries its own write timestamp, so a write may
-//! be repeated or come late and the newest still wins, without transactions, locks or clocks. What
-//! applies to Scylla alone (`tombstone_gc`) is in `schema.rs` and is checked only if the server is
-//! Scylla.
+//! Dead letters and changes are in topics; this store holds trips, forgets, claims, positions,
+//! control keys, schemas and epochs. A row is a function of the log alone and carries its own write
+//! timestamp, so a write may be repeated or come late and the newest still wins, without
+//! transactions, locks or clocks. What applies to Scylla alone (`tombstone_gc`) is in `schema.rs`
+//! and is checked only if the server is Scylla.
 
 mod calls;
 mod claims;

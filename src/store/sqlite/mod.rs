@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, trips and journal together.
+//! The embedded store: one SQLite file with trips, positions, letters and changes.
 //!
 //! One process writes while any number of processes read (WAL). A flush is one transaction with
 //! `synchronous = FULL`: once `commit` returns, all of it is on disk. Calls block their thread, so
