@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::epochs::{first_offsets, of_current_topic};
 use super::files::{FilesLog, ImportStep};
 use super::topic::TopicLog;
 use super::topic_replay::TopicReplay;
-use super::{Cancel, InvalidRequest, Log, PartialResult, PreconditionFailed, SignalListener};
+use super::{Cancel, Log, PartialResult, SignalListener};
 use crate::identity::DeviceId;
 use crate::kafka::group::Group;
-use crate::model::epoch::Epoch;
+use crate::model::epoch::{Epoch, first_offsets, of_current_topic};
+use crate::model::failure::{InvalidRequest, PreconditionFailed};
 use crate::model::rules::Rules;
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::{DaemonEvent, OnEvent, Report, preflight};
@@ -142,8 +142,8 @@ impl TopicLog {
     ) -> anyhow::Result<SampleCounts> {
         // Before the new store is created.
         let registry = (request.registry)()?;
-        self.is_whole()?;
-        self.has_one_partition_count()?;
+        self.check_whole()?;
+        self.check_partition_count()?;
         let rules = &Rules { key: self.newest().rules.key.clone(), ..rules.clone() };
         let mut cancel = listen(PartialResult::Read)?;
         let job = CopyJob { old, log: self, request, registry, rules, on_event };

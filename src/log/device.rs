@@ -4,14 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Log;
-use super::epochs::by_epoch;
 use super::files::FilesLog;
 use super::topic::TopicLog;
 use crate::identity::DeviceId;
 use crate::kafka::record::RecordContent;
 use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
-use crate::model::epoch::{Versions, with_other_partition_count};
+use crate::model::epoch::{Versions, by_epoch, with_other_partition_count};
 use crate::model::rules::Rules;
 use crate::source::{Batch, Source as _};
 use crate::store::TripRow;

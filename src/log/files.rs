@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::{BadData, PreconditionFailed};
 use crate::identity::DeviceId;
 use crate::model::epoch::Versions;
+use crate::model::failure::{BadData, PreconditionFailed};
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::source::file::{self, FileSource, Options};

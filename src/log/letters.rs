@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::Notify;
 use super::redecode::{DecodeOverrides, Redecoder};
-use super::{InvalidRequest, NoResult, Notify};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::dead_letters::{Fate, LetterTopic};
 use crate::kafka::producer::Producer;
 use crate::kafka::topic::Topics;
 use crate::model::epoch::{Epoch, LogKind};
+use crate::model::failure::{InvalidRequest, NoResult};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;

@@ -19,9 +19,8 @@
 //! | [`redecode`] | decodes dead letters again |
 //! | [`retry`] | appends dead letters to the log |
 //! | [`positions`] | how far a log was read, and who keeps that |
-//! | [`epochs`] | arithmetic of epochs; pure |
 //! | `bounds` | where reading of a log ended |
-//! | `outcome` | how a use case ends early |
+//! | `stop` | how a signal stops a use case |
 
 pub mod append;
 mod bounds;
@@ -29,15 +28,14 @@ pub mod changes;
 pub mod copy;
 pub mod device;
 pub mod device_partition;
-pub mod epochs;
 pub mod files;
 pub mod forget;
 pub mod letters;
-mod outcome;
 pub mod positions;
 pub mod redecode;
 pub mod reference;
 pub mod retry;
+mod stop;
 pub mod target;
 pub mod topic;
 pub mod topic_replay;
@@ -47,11 +45,9 @@ use std::path::PathBuf;
 
 pub use self::bounds::Bounds;
 use self::files::FilesLog;
-pub use self::outcome::{
-    BadData, Cancel, InvalidRequest, NoResult, Notify, PartialResult, PreconditionFailed,
-    SignalListener, Stopped,
-};
+pub use self::stop::{Cancel, Notify, PartialResult, SignalListener, Stopped};
 use self::topic::{OpenLog, TopicLog, no_epoch};
+use crate::model::failure::InvalidRequest;
 use crate::model::visible::visible;
 use crate::pipeline::processor::SampleCounts;
 use crate::source::Batch;

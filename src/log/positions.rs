@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::PreconditionFailed;
 use super::topic::LogAccess;
 use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
+use crate::model::failure::PreconditionFailed;
 use crate::model::scalar::Offset;
 use crate::model::visible::shell_word;
 use crate::store::{AnyStore, EmbeddedStore, SideTables as _, TripStore as _};

@@ -92,8 +92,8 @@ impl Log {
         match self {
             Self::Files(log) => log.reference(build).await,
             Self::Topic(log) => {
-                log.is_whole()?;
-                log.is_committed()?;
+                log.check_whole()?;
+                log.check_committed()?;
                 log.reference(log.all_stored(), build).await
             }
         }

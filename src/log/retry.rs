@@ -9,15 +9,16 @@ use std::sync::Arc;
 use rdkafka::types::RDKafkaErrorCode;
 use serde::Serialize;
 
+use super::Notify;
 use super::device_partition::PartitionFinder;
 use super::letters::{LetterIter, LetterRemover, Letters, StoredLetter, letter_context};
 use super::redecode::{Redecoded, Redecoder, Unrecoverable};
-use super::{Notify, PreconditionFailed};
 use crate::kafka::KafkaError;
 use crate::kafka::dead_letters::{Fate, replay_record};
 use crate::kafka::producer::Producer;
 use crate::kafka::topic::Topics;
 use crate::model::epoch::{Epoch, with_other_partition_count};
+use crate::model::failure::PreconditionFailed;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::device_partition::PartitionFinder;
 use super::topic::{TopicRequest, topic_of};
-use super::{InvalidRequest, PreconditionFailed};
 use crate::kafka::client::Brokers;
 use crate::kafka::topic::{OffsetRange, Topics};
+use crate::model::failure::{InvalidRequest, PreconditionFailed};
 use crate::model::rules::Rules;
 use crate::pipeline::daemon::preflight;
 use crate::store::{AnyStore, SideTables};

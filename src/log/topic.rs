@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::epochs::{first_offsets, gone, recreated_in, versions_before};
 use super::positions::committed_offsets;
 use super::topic_replay::TopicReplay;
-use super::{Bounds, Notify, PreconditionFailed};
+use super::{Bounds, Notify};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::check_topic_id;
@@ -16,7 +15,10 @@ use crate::kafka::producer::Producer;
 use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
 use crate::kafka::topic_names::feed_topic;
 use crate::model::control::ControlKeys;
-use crate::model::epoch::{Epoch, with_other_partition_count};
+use crate::model::epoch::{
+    Epoch, first_offsets, gone, recreated_in, versions_before, with_other_partition_count,
+};
+use crate::model::failure::PreconditionFailed;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::{OnEvent, preflight};
@@ -144,7 +146,9 @@ impl TopicLog {
         spans: Vec<Range<i64>>,
         device_id: Option<DeviceId>,
     ) -> anyhow::Result<TopicReplay> {
-        if let Some((partition, lost)) = gone(&spans, &self.extents) {
+        if let Some((partition, lost)) =
+            gone(&spans, self.extents.iter().map(|extent| extent.first))
+        {
             return Err(PreconditionFailed(format!(
                 "records {} to {} of partition {partition} of topic `{}` have expired (retention); \
                  without them, trips and ids would differ: keep the topic for as long as trips \
@@ -166,7 +170,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// The topic was recreated: the records of earlier epochs are lost.
-    pub fn is_whole(&self) -> Result<(), PreconditionFailed> {
+    pub fn check_whole(&self) -> Result<(), PreconditionFailed> {
         match recreated_in(&self.epochs) {
             None => Ok(()),
             Some(epoch) => Err(PreconditionFailed(format!(
@@ -181,7 +185,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// The group has committed no offset.
-    pub fn is_committed(&self) -> Result<(), PreconditionFailed> {
+    pub fn check_committed(&self) -> Result<(), PreconditionFailed> {
         if self.is_known {
             return Ok(());
         }
@@ -198,7 +202,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// The partition count differs between epochs.
-    pub fn has_one_partition_count(&self) -> Result<(), PreconditionFailed> {
+    pub fn check_partition_count(&self) -> Result<(), PreconditionFailed> {
         let count = self.newest().partitions;
         match with_other_partition_count(&self.epochs, count) {
             None => Ok(()),

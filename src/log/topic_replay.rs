@@ -6,13 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::epochs::{by_epoch, versions_before};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, ConsumerConfig, DrainResult};
 use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKeys;
-use crate::model::epoch::Epoch;
+use crate::model::epoch::{Epoch, by_epoch, versions_before};
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::{DaemonError, OnEvent, Options, Report, reader, run};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};

@@ -5,6 +5,8 @@
 //! above those of all earlier epochs, and above every timestamp that a wall clock assigned before.
 //! A record keeps the version that its first epoch gave it, in replays too.
 
+mod spans;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Offset, Version};
+
+pub use spans::{by_epoch, first_offsets, gone, of_current_topic, recreated_in, versions_before};
 
 /// Kind of the log that a store was built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +97,18 @@ pub fn with_other_partition_count(epochs: &[Epoch], count: i32) -> Option<&Epoch
 }
 
 impl Epoch {
+    /// First offset of the epoch in a partition; 0 in one that was added since.
+    #[must_use]
+    pub fn start_of(&self, partition: i32) -> i64 {
+        self.start_offsets.get(&partition).copied().unwrap_or(0)
+    }
+
     /// How far a partition was read, by the position that is kept of it with the rows; `None` if
     /// that is unknown.
     #[must_use]
     pub fn position(&self, partition: i32, kept: Option<i64>) -> Option<Offset> {
-        let start = || self.start_offsets.get(&partition).copied().unwrap_or(0);
-        kept.or_else(|| self.keeps_positions.then(start)).map(Offset)
+        let start = self.keeps_positions.then(|| self.start_of(partition));
+        kept.or(start).map(Offset)
     }
 
     /// The version of the record at an offset of any of its partitions.
@@ -210,9 +220,8 @@ impl Versions {
     /// For a partition under these epochs, oldest first; at least one.
     #[must_use]
     pub fn of_partition(epochs: &[Epoch], partition: i32) -> Self {
-        let start =
-            |epoch: &Epoch| epoch.start_offsets.get(&partition).copied().map_or(Offset(0), Offset);
-        let spans = epochs.iter().map(|epoch| (start(epoch), epoch.base)).collect();
+        let span = |epoch: &Epoch| (Offset(epoch.start_of(partition)), epoch.base);
+        let spans = epochs.iter().map(span).collect();
         Self { spans, divisions: divisions(epochs) }
     }
 
@@ -249,16 +258,16 @@ impl Versions {
     }
 }
 
-/// The log that a processor reads.
+/// The part of a log that a processor reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct LogPartition {
     /// Partition of the topic; 0 for files.
     pub partition: i32,
     /// The versions of its records.
     pub versions: Versions,
 }
 
-impl Log {
+impl LogPartition {
     /// A log of files.
     #[must_use]
     pub fn of_files() -> Self {

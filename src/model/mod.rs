@@ -3,6 +3,7 @@
 pub mod change;
 pub mod control;
 pub mod epoch;
+pub mod failure;
 pub mod input_format;
 pub mod input_part;
 pub mod nearest;

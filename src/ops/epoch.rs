@@ -199,10 +199,14 @@ async fn next_epoch(
     Ok(preflight::next_epoch(newest, layout, offsets, now_us, decide)?)
 }
 
+/// How far a partition was read.
+fn position_of(newest: &Epoch, positions: &BTreeMap<i32, i64>, partition: i32) -> i64 {
+    positions.get(&partition).copied().unwrap_or_else(|| newest.start_of(partition))
+}
+
 /// Whether anything was read under an epoch.
 fn has_records(newest: &Epoch, positions: &BTreeMap<i32, i64>) -> bool {
-    let start = |partition| newest.start_offsets.get(partition).copied().unwrap_or(0);
-    positions.iter().any(|(partition, position)| *position > start(partition))
+    positions.iter().any(|(partition, position)| *position > newest.start_of(*partition))
 }
 
 /// Moves positions past the markers that brokers write after the last record of a transaction: no
@@ -214,8 +218,7 @@ fn skip_markers(
     mut positions: BTreeMap<i32, i64>,
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
     for (partition, extent) in (0..newest.partitions).zip(&layout.extents) {
-        let start = newest.start_offsets.get(&partition).copied().unwrap_or(0);
-        let first = positions.get(&partition).copied().unwrap_or(start);
+        let first = position_of(newest, &positions, partition);
         let rest = vec![(partition, OffsetRange { first, ..*extent })];
         // Records that expired unread are not checked here.
         let is_behind = (extent.first..extent.next).contains(&first);
@@ -233,10 +236,7 @@ fn start_offsets(
     layout: &TopicLayout,
     positions: &BTreeMap<i32, i64>,
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
-    let position = |partition: i32| {
-        let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
-        positions.get(&partition).copied().unwrap_or(first)
-    };
+    let position = |partition| position_of(newest, positions, partition);
     let extents = || (0..).zip(&layout.extents);
     let is_recreated = newest.check_topic_id(layout.id.as_deref()).is_err()
         || layout.partitions < newest.partitions

@@ -28,7 +28,5 @@ pub mod trip_filter;
 pub mod trips;
 pub mod verify;
 
-pub use crate::log::{
-    BadData, Cancel, InvalidRequest, NoResult, Notify, PartialResult, PreconditionFailed,
-    SignalListener, Stopped,
-};
+pub use crate::log::{Cancel, Notify, PartialResult, SignalListener, Stopped};
+pub use crate::model::failure::{BadData, InvalidRequest, NoResult, PreconditionFailed};

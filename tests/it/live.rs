@@ -189,7 +189,7 @@ fn run(period: Duration, time: Duration) -> Figures {
             waiting: Arc::clone(&waiting),
         };
         let journal = MeasuringJournal { store: &store, waiting, written: Mutex::default() };
-        let log = tstar::internals::model::epoch::Log::of_files();
+        let log = tstar::internals::model::epoch::LogPartition::of_files();
         let rules = Rules::default();
         let processor = Processor::of_log((&store, &journal), log, &rules, pace).await;
         let mut processor = processor.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tstar::internals::identity::DeviceId;
-use tstar::internals::model::epoch::{Epoch, Log, Versions};
+use tstar::internals::model::epoch::{Epoch, LogPartition, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::reason::{DeadReason, DropReason};
@@ -410,7 +410,7 @@ fn a_forget_finds_samples_spilled_before_it() {
     assert_eq!(samples, [2]);
 }
 
-fn log(partition: i32) -> Log {
+fn log(partition: i32) -> LogPartition {
     let epoch = Epoch {
         epoch: 1,
         topic: "samples".into(),
@@ -422,7 +422,7 @@ fn log(partition: i32) -> Log {
         topic_id: None,
         keeps_positions: false,
     };
-    Log { partition, versions: Versions::of_partition(&[epoch], partition) }
+    LogPartition { partition, versions: Versions::of_partition(&[epoch], partition) }
 }
 
 #[test]

@@ -186,7 +186,7 @@ pub fn resume_point(
         return Err(KafkaError::TopicMismatch { topic: topic(), problem });
     }
     // Without a committed offset, the epoch decides.
-    let first = epoch.start_offsets.get(&partition).copied().unwrap_or(0);
+    let first = epoch.start_of(partition);
     let wanted = committed_offset.unwrap_or(first);
     if wanted > extent.next || first > extent.next {
         let (wanted, next) = (wanted.max(first), extent.next);

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE, rules};
 use crate::identity::DeviceId;
-use crate::log::NoResult;
 use crate::log::device_partition::latest_trip;
-use crate::model::epoch::Log;
+use crate::model::epoch::LogPartition;
+use crate::model::failure::NoResult;
 use crate::model::rules::Rules;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
 use crate::source::{Batch, Control};
@@ -70,7 +70,7 @@ impl<'a> FileForget<'a> {
         devices: Vec<DeviceId>,
         on_event: OnForgetEvent<'_>,
     ) -> anyhow::Result<()> {
-        let log = Log::of_files();
+        let log = LogPartition::of_files();
         let mut records = Vec::with_capacity(devices.len());
         for device in devices {
             let offset = processor.position().delivered;

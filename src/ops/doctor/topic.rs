@@ -92,8 +92,8 @@ fn positions(
     committed: &BTreeMap<i32, i64>,
 ) -> Vec<CheckResult> {
     let check = |(partition, extent): (i32, &OffsetRange)| {
-        let first = newest.start_offsets.get(&partition).copied().unwrap_or(0);
-        let position = committed.get(&partition).copied().unwrap_or(first);
+        let position = committed.get(&partition).copied();
+        let position = position.unwrap_or_else(|| newest.start_of(partition));
         let name = format!("partition {partition}");
         if position < extent.first {
             CheckResult::fail(
@@ -143,9 +143,8 @@ async fn partitioner(
     if !newest.rules.is_keyed_by_device() {
         return Ok(CheckResult::ok("partitioner", preflight::partitioner_text(used, None)));
     }
-    let start = |partition| newest.start_offsets.get(&partition).copied().unwrap_or(0);
     let of_epoch = |(partition, extent): (i32, &OffsetRange)| {
-        let first = extent.first.max(start(partition)).min(extent.next);
+        let first = extent.first.max(newest.start_of(partition)).min(extent.next);
         OffsetRange { first, ..*extent }
     };
     let extents = (0..).zip(&layout.extents).map(of_epoch).collect();

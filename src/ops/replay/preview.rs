@@ -8,7 +8,7 @@ use super::file_records::FileRecords;
 use super::overlay::Overlay;
 use crate::kafka::topic::OffsetRange;
 use crate::log::reference::Workspace;
-use crate::model::epoch::{Epoch, Log, Versions};
+use crate::model::epoch::{Epoch, LogPartition, Versions};
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
@@ -71,7 +71,7 @@ pub(super) async fn preview_changes(
     let versions = Versions::of_partition(&[preview_epoch], 0);
     let overlay = Overlay { under: log.store, over: &any, partition: 0 };
     let config = ProcessorConfig { loads: 32, ..workspace.processor_config() };
-    let preview_log = Log { partition: 0, versions };
+    let preview_log = LogPartition { partition: 0, versions };
     let stores = (&overlay, &*over);
     let mut processor = Processor::of_log(stores, preview_log, &newest.rules, config).await?;
     processor.run(records, watch).await?;

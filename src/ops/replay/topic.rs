@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
-use crate::log::epochs::{first_offsets, versions_before};
 use crate::log::reference::{Build, Reference, Workspace};
 use crate::log::topic::{LogAccess, TopicLog};
 use crate::log::topic_replay::TopicReplay;
+use crate::model::epoch::{first_offsets, versions_before};
 use crate::model::scalar::Version;
 use crate::ops::verify::Difference;
 use crate::ops::verify::compare::{CompareOptions, compare};
@@ -104,7 +104,7 @@ impl TopicReplayJob {
         on_event: OnEvent,
         cancel: &mut Cancel,
     ) -> anyhow::Result<TopicReplayOutcome> {
-        self.log.is_whole()?;
+        self.log.check_whole()?;
         let partial = PartialResult::Nothing;
         let build = Build {
             found: store,

@@ -11,7 +11,7 @@ use crate::kafka::consumer::{AssignedPartition, Assignment};
 use crate::kafka::partition_handle::WorkerExit;
 use crate::kafka::raw_batch::RawBatch;
 use crate::kafka::record::RecordReader;
-use crate::model::epoch::{Log, Versions};
+use crate::model::epoch::{LogPartition, Versions};
 use crate::model::visible::with_causes;
 use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
 use crate::pipeline::schemas::{FindSchemas, WantedSchemas};
@@ -188,7 +188,7 @@ pub async fn run_worker<T: TripStore, S: Sink>(
     };
     let work = async {
         let rules = &newest.rules;
-        let log = Log { partition, versions: Versions::of_partition(&epochs, partition) };
+        let log = LogPartition { partition, versions: Versions::of_partition(&epochs, partition) };
         let processor = Processor::of_log((&*trips, &sink), log, rules, pace).await?;
         let mut processor = processor.sharing(budget).answering(questions);
         let result = processor.run(&mut batches, on_batch).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::{Processor, ProcessorConfig};
-use crate::model::epoch::{Epoch, Log, Versions};
+use crate::model::epoch::{Epoch, LogPartition, Versions};
 use crate::model::partitioner::Partitioner;
 use crate::model::reading::ReadingSet;
 use crate::model::reason::DeadReason;
@@ -165,7 +165,7 @@ pub(super) fn of_topic(
         topic_id: None,
         keeps_positions: false,
     };
-    let log = Log { partition: 3, versions: Versions::of_partition(&[epoch], 3) };
+    let log = LogPartition { partition: 3, versions: Versions::of_partition(&[epoch], 3) };
     block_on(Processor::of_log((store, store), log, &Rules::default(), config)).unwrap()
 }
 

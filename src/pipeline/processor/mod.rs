@@ -63,7 +63,7 @@ use resident::ResidentDevices;
 use schedule::FlushSchedule;
 use spill::Spiller;
 
-use crate::model::epoch::Log;
+use crate::model::epoch::LogPartition;
 use crate::model::input_part::Part;
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
@@ -92,7 +92,7 @@ pub enum RunError {
 pub struct Processor<'a, T, S = T> {
     trips: &'a T,
     sink: &'a S,
-    log: Log,
+    log: LogPartition,
     config: ProcessorConfig,
     classifier: Classifier,
     limits: Limits,
@@ -130,7 +130,7 @@ impl<'a, S: TripStore + Sink> Processor<'a, S> {
         rules: &Rules,
         config: ProcessorConfig,
     ) -> Result<Self, StoreError> {
-        Self::of_log((store, store), Log::of_files(), rules, config).await
+        Self::of_log((store, store), LogPartition::of_files(), rules, config).await
     }
 }
 
@@ -142,7 +142,7 @@ impl<'a, T: TripStore, S: Sink> Processor<'a, T, S> {
     /// The position cannot be read from the sink.
     pub async fn of_log(
         (trips, sink): (&'a T, &'a S),
-        log: Log,
+        log: LogPartition,
         rules: &Rules,
         config: ProcessorConfig,
     ) -> Result<Self, StoreError> {

@@ -7,9 +7,9 @@
 mod backup;
 mod claims;
 mod file;
+mod flush;
 mod forgets;
 mod imports;
-mod journal;
 mod letters;
 mod lock;
 mod open;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::journal::record_tag;
+use super::flush::record_tag;
 use super::open::{FORMATS, connect, format, newest};
 use super::{SqliteStore, all_rows, failed, malformed};
 use crate::model::control::NamedKey;

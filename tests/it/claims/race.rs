@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use tstar::internals::kafka::record::{Record, RecordContent, RecordReader};
-use tstar::internals::model::epoch::{Epoch, Log, Versions};
+use tstar::internals::model::epoch::{Epoch, LogPartition, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
@@ -49,7 +49,7 @@ fn device(nth: u32) -> String {
 /// Absorbs all devices at once as the worker of a partition; returns the counts.
 async fn absorb(store: ScyllaStore, partition: i32, loads: usize) -> (u64, u64) {
     let epoch = epoch();
-    let log = Log {
+    let log = LogPartition {
         partition,
         versions: Versions::of_partition(std::slice::from_ref(&epoch), partition),
     };

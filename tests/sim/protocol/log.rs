@@ -9,7 +9,7 @@ use tstar::internals::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEAD
 use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::control::{Claim, ControlKey, ControlKeys};
-use tstar::internals::model::epoch::{Epoch, Log, Versions};
+use tstar::internals::model::epoch::{Epoch, LogPartition, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
@@ -76,7 +76,7 @@ pub struct Script {
     /// The devices of its records.
     pub devices: BTreeSet<Device>,
     pub rules: Rules,
-    pub log: Log,
+    pub log: LogPartition,
     pub epochs: Vec<Epoch>,
     /// The index of the first record of each epoch.
     pub starts: Vec<usize>,
@@ -236,7 +236,7 @@ impl Script {
                 offsets: log.offsets,
                 end: log.end,
                 rules: rules.clone(),
-                log: Log { partition, versions },
+                log: LogPartition { partition, versions },
                 epochs: epochs.clone(),
                 starts: log.starts,
             }

@@ -1,10 +1,9 @@
-//! Arithmetic of the epochs of a log, oldest first; at least one. Pure.
+//! The offsets of a topic that each of its epochs covers; epochs are oldest first, at least one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::kafka::topic::OffsetRange;
-use crate::model::epoch::{Epoch, Versions};
+use super::{Epoch, Versions};
 use crate::model::scalar::{Offset, Version};
 
 /// The version of the record before each of these offsets, by partition.
@@ -65,10 +64,7 @@ pub fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
 /// Splits spans by epoch, oldest first: the index of each epoch and its part of each span.
 pub fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
     let first = first_of_topic(epochs);
-    let start = |nth: usize, partition: i32| {
-        let epoch = epochs.get(nth)?;
-        Some(epoch.start_offsets.get(&partition).copied().unwrap_or(0))
-    };
+    let start = |nth: usize, partition: i32| epochs.get(nth).map(|epoch| epoch.start_of(partition));
     let spans_of = |nth: usize| {
         let part = |(partition, span): (i32, &Range<i64>)| {
             let begins = start(nth, partition).unwrap_or(0);
@@ -84,12 +80,14 @@ pub fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range
 }
 
 /// The first span whose start expired: its partition, and the offsets from the start of the span to
-/// the first one that the topic still has.
-pub fn gone(spans: &[Range<i64>], extents: &[OffsetRange]) -> Option<(i32, Range<i64>)> {
-    let pairs = (0..).zip(spans.iter().zip(extents));
-    let mut expired =
-        pairs.filter(|(_, (span, extent))| !span.is_empty() && span.start < extent.first);
-    expired.next().map(|(partition, (span, extent))| (partition, span.start..extent.first))
+/// the first one that the topic still has, which is that of `firsts`.
+pub fn gone(
+    spans: &[Range<i64>],
+    firsts: impl IntoIterator<Item = i64>,
+) -> Option<(i32, Range<i64>)> {
+    let mut pairs = (0..).zip(spans.iter().zip(firsts));
+    let expired = pairs.find(|(_, (span, first))| !span.is_empty() && span.start < *first);
+    expired.map(|(partition, (span, first))| (partition, span.start..first))
 }
 
 #[cfg(test)]
@@ -146,9 +144,8 @@ mod tests {
 
     #[test]
     fn expired_records_are_found() {
-        let extents = [OffsetRange { first: 3, next: 9 }, OffsetRange { first: 0, next: 2 }];
-        assert_eq!(gone(&[0..9, 0..2], &extents), Some((0, 0..3)));
-        assert_eq!(gone(&[3..9, 0..2], &extents), None);
-        assert_eq!(gone(&[0..0, 0..2], &extents), None);
+        assert_eq!(gone(&[0..9, 0..2], [3, 0]), Some((0, 0..3)));
+        assert_eq!(gone(&[3..9, 0..2], [3, 0]), None);
+        assert_eq!(gone(&[0..0, 0..2], [3, 0]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! How use cases end early: each kind of error is an exit code to `cli`.
+//! How a use case is stopped by a signal, and what it has done until then.
 
 use std::fmt;
 use std::future::Future;
@@ -7,26 +7,6 @@ use tokio::sync::watch;
 
 /// Number of the signal SIGINT.
 const SIGINT: i32 = 2;
-
-/// A request that was carried out and found nothing, or a difference.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NoResult(pub String);
-
-/// A request that contradicts itself or the store.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidRequest(pub String);
-
-/// The store, the log or a file is not in the state that the request needs.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PreconditionFailed(pub String);
-
-/// Input that is malformed; what came before it is stored.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BadData(pub String);
 
 /// State of the work of a use case that stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
