@@ -9,10 +9,9 @@ use std::ops::Range;
 use memchr::{memchr, memchr2};
 
 use super::SampleError;
-use super::decode::Decoder;
 use super::fields::{Field, Node};
 use super::record::{Fields, Value};
-use super::suggest::suggest_for_table;
+use super::shape::Shape;
 use super::text::short;
 use crate::model::reason::DeadReason;
 
@@ -154,16 +153,8 @@ impl Columns {
     ///
     /// # Errors
     /// Why no row can be read, and what to do.
-    pub(super) fn new(header: &[u8], decoder: &Decoder) -> Result<Self, String> {
-        Self::without_hint(header, decoder).map_err(|problem| match suggest_for_table(header) {
-            Some(preset) => format!("{problem}; --preset {} reads it", preset.name),
-            None => problem,
-        })
-    }
-
-    /// Parses a header as [`Columns::new`] does, but names no preset in the error.
-    pub(super) fn without_hint(header: &[u8], decoder: &Decoder) -> Result<Self, String> {
-        if let Some((name, text)) = decoder.nested() {
+    pub(super) fn new(header: &[u8], shape: &Shape) -> Result<Self, String> {
+        if let Some((name, text)) = shape.map.nested() {
             return Err(format!(
                 "it is CSV, and --map {name}={text} is for nested values; map the name of a column"
             ));
@@ -192,7 +183,7 @@ impl Columns {
         let mut wanted: Vec<(usize, usize)> = Vec::new();
         for (at, cell) in cells.iter().enumerate() {
             let name = cell.text(header);
-            let Some(child) = decoder.shape.root.child(&name) else { continue };
+            let Some(child) = shape.root.child(&name) else { continue };
             if wanted.iter().any(|(_, known)| *known == child) {
                 return Err(format!("two columns are named {}; rename one", short(&name)));
             }
@@ -200,7 +191,7 @@ impl Columns {
         }
         let decimal_commas = delimiter == b';';
         let columns = Self { delimiter, count: cells.len(), decimal_commas, wanted, cells };
-        columns.check(header, decoder)?;
+        columns.check(header, shape)?;
         Ok(columns)
     }
 
@@ -209,13 +200,11 @@ impl Columns {
         self.wanted.len()
     }
 
-    fn check(&self, header: &str, decoder: &Decoder) -> Result<(), String> {
+    fn check(&self, header: &str, shape: &Shape) -> Result<(), String> {
         let has = |field: Field| {
-            let mut targets = self
-                .wanted
-                .iter()
-                .flat_map(|(_, child)| &decoder.shape.root.children[*child].node.targets);
-            let given = decoder.shape.given.iter().map(|(target, _)| target);
+            let mut targets =
+                self.wanted.iter().flat_map(|(_, child)| &shape.root.children[*child].node.targets);
+            let given = shape.given.iter().map(|(target, _)| target);
             targets.any(|target| target.field() == Some(field))
                 || given.clone().any(|target| target.field() == Some(field))
         };
@@ -231,7 +220,7 @@ impl Columns {
                 Err(format!(
                     "read as CSV, {}; its columns are {}{title}; if it is not CSV, pass \
                      --input-format ndjson",
-                    decoder.absent(field),
+                    shape.absent(field),
                     short(header)
                 ))
             }

@@ -4,36 +4,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::context::{RecordContext, describe};
+use super::context::RecordContext;
 use super::csv::Columns;
 use super::fields::Field;
 use super::json_fast::JsonTemplate;
-use super::local_time::TimeRulesError;
 use super::map::{self, MapError, Source};
 use super::nmea::{self, Sentence};
 use super::record::{Fields, Value};
 use super::schemas::{BinaryReader, CompiledSchema, unknown_schema};
-use super::shape::Shape;
-use super::text::{head_of, short};
-use super::{DecodedSample, NoSample, SampleError, gpx};
+use super::shape::{DecoderError, Shape};
+use super::{DecodedSample, NoSample, SampleError, gpx, json};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
 use crate::model::schema::{SchemaId, SchemaVerdict, UnknownUntil};
-
-/// Maximum size of the list of missing sources in a message, bytes.
-const MAX_MISSING: usize = 600;
-
-/// Rules by which no record can be decoded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecoderError {
-    /// The field map contains an unknown field or an invalid pointer.
-    #[error(transparent)]
-    Map(#[from] MapError),
-    /// The time zone, its tables or the time format cannot be used.
-    #[error(transparent)]
-    Times(#[from] TimeRulesError),
-}
 
 /// Decodes records by the field map and the units of the rules.
 #[derive(Debug)]
@@ -183,11 +167,11 @@ impl Decoder {
         context: &RecordContext<'_>,
         text: &mut String,
     ) -> Result<DecodedSample, NoSample> {
-        if let Some(decoded) = template.read(self, record, context, text) {
+        if let Some(decoded) = template.read(&self.shape, record, context, text) {
             return Ok(decoded);
         }
         let decoded = self.json(record, context, text)?;
-        template.learn(self, record);
+        template.learn(&self.shape, record);
         Ok(decoded)
     }
 
@@ -207,7 +191,7 @@ impl Decoder {
         let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_json(record)) else {
             return self.json_like(template, record, context, text);
         };
-        if let Some(decoded) = binary.read_plain((schema_id, record), self, context, text) {
+        if let Some(decoded) = binary.read_plain((schema_id, record), &self.shape, context, text) {
             return Ok(decoded);
         }
         if self.shape.root.has_members() {
@@ -216,7 +200,7 @@ impl Decoder {
         let mut values = Fields::default();
         binary.read((schema_id, record), &self.shape.root, &mut values)?;
         self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(self, text)?)
+        Ok(values.sample(&self.shape, text)?)
     }
 
     /// Decodes the object of a sample.
@@ -228,9 +212,9 @@ impl Decoder {
         text: &mut String,
     ) -> Result<DecodedSample, NoSample> {
         let mut values = Fields::default();
-        self.shape.read(&self.shape.root, object, &mut values)?;
+        json::read(object, (&self.shape, &self.shape.root), &mut values)?;
         self.check_conditions(&mut values, outer, context)?;
-        Ok(values.sample(self, text)?)
+        Ok(values.sample(&self.shape, text)?)
     }
 
     /// Completes the values of a record from around it, and checks whether it is to be read.
@@ -284,7 +268,8 @@ impl Decoder {
             return values.device_text();
         }
         // Values read before an error count.
-        self.shape.read(&self.shape.root, std::str::from_utf8(record).ok()?, &mut values).ok();
+        let text = std::str::from_utf8(record).ok()?;
+        json::read(text, (&self.shape, &self.shape.root), &mut values).ok();
         // A device is also that of a sample that would be skipped.
         self.check_conditions(&mut values, None, context).ok();
         values.device_text()
@@ -302,7 +287,7 @@ impl Decoder {
         let mut values = Fields::default();
         columns.read(row, &self.shape.root, &mut values)?;
         self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(self, text)?)
+        Ok(values.sample(&self.shape, text)?)
     }
 
     /// Decodes a track point of GPX; otherwise like [`Decoder::json`].
@@ -316,7 +301,7 @@ impl Decoder {
         let mut values = Fields::default();
         gpx::read(point, &self.shape.root, &mut values)?;
         self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(self, text)?)
+        Ok(values.sample(&self.shape, text)?)
     }
 
     /// Decodes a sentence of NMEA 0183; otherwise like [`Decoder::json`]. Sentences that are not
@@ -335,7 +320,7 @@ impl Decoder {
             Sentence::Other => return Err(NoSample::Skipped(1)),
         }
         self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(self, text)?)
+        Ok(values.sample(&self.shape, text)?)
     }
 
     /// Whether bad samples can only be decoded again with the record around them.
@@ -373,37 +358,6 @@ impl Decoder {
                  pass --key any"
             )),
         }
-    }
-
-    /// A part of the map that a table cannot have, and its text.
-    pub(super) fn nested(&self) -> Option<(&str, &str)> {
-        self.shape.map.nested()
-    }
-
-    /// The message for a missing field.
-    pub(super) fn absent(&self, field: Field) -> String {
-        let name = field.name();
-        let Some(sources) = self.shape.map.sources(field) else {
-            return format!(
-                "{name} is absent: there is no `{}`; map another name with --map {name}=NAME",
-                field.names().join("`, no `")
-            );
-        };
-        let texts = sources.text.split('|').map(str::trim);
-        let missing = sources.list.iter().zip(texts).map(|(source, text)| match source {
-            Source::Around(around) => describe(around),
-            _ => format!("no {}", short(text)),
-        });
-        let missing = missing.collect::<Vec<_>>().join(", ");
-        let (shown, cut) = (head_of(&missing, MAX_MISSING), missing.len() > MAX_MISSING);
-        // A name of the device itself, as for a track of one phone.
-        let hint = match sources.list[..] {
-            [Source::Record(ref path)] if field == Field::DeviceId && path.len() == 1 => {
-                format!("; for one id in all records, write --map {name}=={}", sources.text)
-            }
-            _ => String::new(),
-        };
-        format!("{name} is absent: there is {shown}{}{hint}", if cut { "..." } else { "" })
     }
 }
 

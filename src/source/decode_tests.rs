@@ -100,7 +100,7 @@ fn every_accepted_time_has_a_text_id() {
         let line = but("time", &time.to_string());
         let (mut text, context) = (String::new(), RecordContext::default());
         let row = format!("a,{time},1.5,2.5");
-        let header = || Columns::new(b"device_id,time,lat,lon", &d).unwrap();
+        let header = || Columns::new(b"device_id,time,lat,lon", &d.shape).unwrap();
         let read = [
             d.json(line.as_bytes(), &context, &mut text),
             d.json_like(&mut template, line.as_bytes(), &context, &mut text),

@@ -16,19 +16,21 @@ use serde_json::value::RawValue;
 use super::SampleError;
 use super::fields::{Member, Node, Target};
 use super::record::{Fields, Value};
-use super::text::clipped;
+use super::shape::Shape;
+use super::text::{clipped, short};
 use crate::model::reason::DeadReason;
 
 /// Maximum nesting depth. `serde_json` has the same limit, but does not apply it to skipped values.
 const MAX_DEPTH: usize = 127;
 
-/// Collects the values of an object.
+/// Collects the values of an object: of a sample, or of what is around samples. Those read before
+/// an error count.
 ///
 /// # Errors
 /// `bad_json`; `out_of_range` for a number that does not fit a float.
 pub(super) fn read<'de>(
     line: &'de str,
-    root: &Node,
+    (shape, root): (&Shape, &Node),
     fields: &mut Fields<'de>,
 ) -> Result<(), Box<SampleError>> {
     if is_too_deep(line) {
@@ -37,7 +39,13 @@ pub(super) fn read<'de>(
     }
     let mut json = serde_json::Deserializer::from_str(line);
     let read = walk(&mut json, root, fields).and_then(|()| json.end());
-    read.map_err(|error| parse_error(line, &error, fields))
+    read.map_err(|error| match (&fields.unopened, &shape.map.open) {
+        (Some(problem), Some((pointer, _))) => {
+            let message = format!("the text {} is not JSON: {problem}", short(pointer));
+            Box::new(SampleError::new(DeadReason::BadJson, message))
+        }
+        _ => parse_error(line, &error, fields),
+    })
 }
 
 /// Collects the values of a record of any format whose reader is a deserializer.

@@ -17,9 +17,9 @@ use self::outline::Level;
 use self::scan::{skip_scalar, take_bool, take_integer, take_number};
 pub(super) use self::scan::{skip_spaces, skip_value, take_text};
 use super::context::RecordContext;
-use super::decode::Decoder;
 use super::fields::{Field, Target};
 use super::plain::{Extra, Values, extra_of};
+use super::shape::Shape;
 use super::{DecodedSample, time};
 use crate::model::scalar::DeviceTime;
 
@@ -81,12 +81,12 @@ impl JsonTemplate {
     #[inline]
     pub(super) fn read(
         &self,
-        decoder: &Decoder,
+        shape: &Shape,
         record: &[u8],
         context: &RecordContext<'_>,
         text: &mut String,
     ) -> Option<DecodedSample> {
-        let (decoded, rest) = self.read_next(decoder, record, context, text)?;
+        let (decoded, rest) = self.read_next(shape, record, context, text)?;
         if skip_spaces(rest).is_empty() {
             return Some(decoded);
         }
@@ -99,22 +99,22 @@ impl JsonTemplate {
     #[inline]
     pub(super) fn read_next<'r>(
         &self,
-        decoder: &Decoder,
+        shape: &Shape,
         bytes: &'r [u8],
         context: &RecordContext<'_>,
         text: &mut String,
     ) -> Option<(DecodedSample, &'r [u8])> {
-        if !decoder.shape.is_plain {
+        if !shape.is_plain {
             return None;
         }
         let mut rest = bytes;
-        let mut values = self.values(decoder, &mut rest)?;
-        values.add_given(decoder, context)?;
-        let decoded = values.sample(decoder, text)?;
+        let mut values = self.values(shape, &mut rest)?;
+        values.add_given(shape, context)?;
+        let decoded = values.sample(shape, text)?;
         Some((decoded, &bytes[bytes.len() - rest.len()..]))
     }
 
-    fn values<'a>(&self, decoder: &'a Decoder, rest: &mut &'a [u8]) -> Option<Values<'a>> {
+    fn values<'a>(&self, shape: &'a Shape, rest: &mut &'a [u8]) -> Option<Values<'a>> {
         let mut values = Values::default();
         let (mut next, mut place, mut seen) = (0, 0, 0_u64);
         loop {
@@ -146,19 +146,20 @@ impl JsonTemplate {
             match &prefix.value {
                 Use::Skip => skip_value(rest)?,
                 Use::SkipScalar => skip_scalar(rest)?,
-                Use::Take(targets) => take_value(&mut values, targets, decoder, rest)?,
+                Use::Take(targets) => take_value(&mut values, targets, shape, rest)?,
             }
         }
     }
 
     /// Learns from a record that the parser accepted. Tries less and less often, since the records
     /// of an input may have no common layout.
-    pub(super) fn learn(&mut self, decoder: &Decoder, record: &[u8]) {
+    pub(super) fn learn(&mut self, shape: &Shape, record: &[u8]) {
         self.parsed += 1;
-        if !decoder.shape.is_plain || !self.parsed.is_power_of_two() {
+        if !shape.is_plain || !self.parsed.is_power_of_two() {
             return;
         }
-        let Some((prefixes, suffix)) = outline::outline(decoder, record, &mut self.places) else {
+        let Some((prefixes, suffix)) = outline::outline(&shape.root, record, &mut self.places)
+        else {
             return;
         };
         // Next to those of the same place, in the order of the record.
@@ -184,7 +185,7 @@ impl JsonTemplate {
 fn take_value<'a>(
     values: &mut Values<'a>,
     targets: &[Target],
-    decoder: &Decoder,
+    shape: &Shape,
     rest: &mut &'a [u8],
 ) -> Option<()> {
     if let Some(after) = rest.strip_prefix(b"null") {
@@ -198,7 +199,7 @@ fn take_value<'a>(
         match target.field() {
             Some(field) => {
                 values.name(target, field)?;
-                take_field(values, (target, field), decoder, rest)?;
+                take_field(values, (target, field), shape, rest)?;
             }
             None => {
                 let extra = take_extra(rest)?;
@@ -213,7 +214,7 @@ fn take_value<'a>(
 fn take_field<'a>(
     values: &mut Values<'a>,
     (target, field): (&Target, Field),
-    decoder: &Decoder,
+    shape: &Shape,
     rest: &mut &'a [u8],
 ) -> Option<()> {
     match field {
@@ -232,10 +233,10 @@ fn take_field<'a>(
             Some(())
         }
         Field::Time => {
-            values.set_time(target, take_time(rest, decoder)?);
+            values.set_time(target, take_time(rest, shape)?);
             Some(())
         }
-        number => values.set_number(target, number, take_number(rest)?, decoder),
+        number => values.set_number(target, number, take_number(rest)?, shape),
     }
 }
 
@@ -260,8 +261,8 @@ fn take_extra<'a>(rest: &mut &'a [u8]) -> Option<Extra<'a>> {
 }
 
 #[inline]
-fn take_time(rest: &mut &[u8], decoder: &Decoder) -> Option<DeviceTime> {
-    let times = &decoder.shape.times;
+fn take_time(rest: &mut &[u8], shape: &Shape) -> Option<DeviceTime> {
+    let times = &shape.times;
     if rest.first() == Some(&b'"') {
         let text = take_text(rest)?;
         let ms = time::plain_utc(text).or_else(|| times.text(std::str::from_utf8(text).ok()?).ok());

@@ -2,7 +2,7 @@ use super::scan::plain_bytes;
 use super::*;
 use crate::model::reading::ReadingSet;
 use crate::model::rules::{Rules, TimeUnit};
-use crate::source::{NoSample, Span, parse_map};
+use crate::source::{Decoder, NoSample, Span, parse_map};
 use crate::timeline::Sample;
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn compare(decoder: &Decoder, lines: &[Vec<u8>]) -> usize {
     let mut read = 0;
     for line in lines {
         let (mut text, mut parsed) = ("before".to_owned(), "before".to_owned());
-        let fast = template.read(decoder, line, &CONTEXT, &mut String::new());
+        let fast = template.read(&decoder.shape, line, &CONTEXT, &mut String::new());
         read += usize::from(fast.is_some());
         let like = summarize(decoder.json_like(&mut template, line, &CONTEXT, &mut text), &text);
         let json = summarize(decoder.json(line, &CONTEXT, &mut parsed), &parsed);

@@ -46,7 +46,7 @@ use sha2::{Digest, Sha256};
 
 pub use bounds::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
 pub use context::{HTTP_ORIGIN, RecordContext};
-pub use decode::{Decoder, DecoderError};
+pub use decode::Decoder;
 pub use fields::{field_names, names_of_field};
 pub use framing::SCHEMA_ID_HEADER;
 pub use json_fast::JsonTemplate;
@@ -56,6 +56,7 @@ pub use outline::Outline;
 pub use propose::{ProposedMap, Surroundings, id_column, propose};
 pub use schema_file::read_schema;
 pub use schemas::{CompiledSchema, MAX_SCHEMAS};
+pub use shape::DecoderError;
 pub use split::{RawJson, RecordPosition, TooManySamples};
 pub use suggest::{presets_for, suggest};
 pub(crate) use text::{head_of, short};

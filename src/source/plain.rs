@@ -5,10 +5,10 @@
 //! to the readers that know all cases. The tests check that both give the same result.
 
 use super::context::RecordContext;
-use super::decode::Decoder;
 use super::fields::{Field, Place, Target};
 use super::map::Source;
 use super::record::{self, MAX_ID_BYTES};
+use super::shape::Shape;
 use super::{DecodedSample, Span, span};
 use crate::model::reading::{ReadingKind, ReadingSet};
 use crate::model::scalar::DeviceTime;
@@ -114,7 +114,7 @@ impl<'a> Values<'a> {
         target: &Target,
         field: Field,
         value: f64,
-        decoder: &Decoder,
+        shape: &Shape,
     ) -> Option<()> {
         if !self.wins(target, field) {
             return Some(());
@@ -122,13 +122,13 @@ impl<'a> Values<'a> {
         match field {
             Field::Lat => self.raw.lat = value,
             Field::Lon => self.raw.lon = value,
-            other => self.set_reading(other.reading()?, value, decoder),
+            other => self.set_reading(other.reading()?, value, shape),
         }
         Some(())
     }
 
     #[inline]
-    fn set_reading(&mut self, kind: ReadingKind, value: f64, decoder: &Decoder) {
+    fn set_reading(&mut self, kind: ReadingKind, value: f64, shape: &Shape) {
         // Another source may have had a value before.
         self.unknown.remove(kind);
         if record::is_unknown(kind, value) {
@@ -136,7 +136,7 @@ impl<'a> Values<'a> {
             *self.raw.reading_mut(kind) = None;
             return;
         }
-        let in_si = |speed| record::metres_per_second(speed, decoder.shape.speed_unit);
+        let in_si = |speed| record::metres_per_second(speed, shape.speed_unit);
         let value = if kind == ReadingKind::Speed { in_si(value) } else { value };
         *self.raw.reading_mut(kind) = Some(value);
     }
@@ -154,8 +154,8 @@ impl<'a> Values<'a> {
 
     /// Adds the values that are not in the record: of a plain shape, device and driver.
     #[inline]
-    pub fn add_given(&mut self, decoder: &'a Decoder, context: &RecordContext<'a>) -> Option<()> {
-        for (target, source) in &decoder.shape.given {
+    pub fn add_given(&mut self, shape: &'a Shape, context: &RecordContext<'a>) -> Option<()> {
+        for (target, source) in &shape.given {
             let text = match source {
                 Source::Around(around) => context.text(around),
                 Source::Constant(constant) => Some(&**constant),
@@ -172,8 +172,8 @@ impl<'a> Values<'a> {
     }
 
     /// Whether the sample is to be read, as far as plain values decide it.
-    fn meets_conditions(&self, decoder: &Decoder) -> bool {
-        let map = &decoder.shape.map;
+    fn meets_conditions(&self, shape: &Shape) -> bool {
+        let map = &shape.map;
         let has_valid = usize::from(map.valid.is_some());
         if has_valid + map.when.len() > MAX_EXTRAS {
             return false;
@@ -195,8 +195,8 @@ impl<'a> Values<'a> {
 
     /// Builds the sample. `text` may have grown where there is none.
     #[inline]
-    pub fn sample(&self, decoder: &Decoder, text: &mut String) -> Option<DecodedSample> {
-        if self.fields & REQUIRED != REQUIRED || !self.meets_conditions(decoder) {
+    pub fn sample(&self, shape: &Shape, text: &mut String) -> Option<DecodedSample> {
+        if self.fields & REQUIRED != REQUIRED || !self.meets_conditions(shape) {
             return None;
         }
         let sample = Sample::quantised(&self.raw).ok()?;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::decode::Decoder;
 use super::fields::{Field, Place, Target};
+use super::shape::Shape;
 use super::text::short;
 use super::{DecodedSample, SampleError, Span, time};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
@@ -200,7 +200,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn check_names(&self, decoder: &Decoder) -> Result<(), Box<SampleError>> {
+    fn check_names(&self, shape: &Shape) -> Result<(), Box<SampleError>> {
         self.check_repeated()?;
         for field in Field::ALL {
             let slot = &self.slots[field as usize];
@@ -219,7 +219,7 @@ impl<'a> Fields<'a> {
         let absent = |field: &Field| matches!(self.value(*field), Value::Absent);
         match Field::REQUIRED.iter().find(|field| absent(field)) {
             None => Ok(()),
-            Some(field) => fault(DeadReason::MissingField, decoder.absent(*field)),
+            Some(field) => fault(DeadReason::MissingField, shape.absent(*field)),
         }
     }
 
@@ -229,25 +229,21 @@ impl<'a> Fields<'a> {
     /// The first error, in the order names, device, time, position, other fields.
     pub(super) fn sample(
         &self,
-        decoder: &Decoder,
+        shape: &Shape,
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
-        self.check_names(decoder)?;
+        self.check_names(shape)?;
         let before = text.len();
-        let decoded = self.build(decoder, text);
+        let decoded = self.build(shape, text);
         if decoded.is_err() {
             text.truncate(before);
         }
         decoded
     }
 
-    fn build(
-        &self,
-        decoder: &Decoder,
-        text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
+    fn build(&self, shape: &Shape, text: &mut String) -> Result<DecodedSample, Box<SampleError>> {
         let device = self.device(text)?;
-        let time_ms = self.time(decoder)?;
+        let time_ms = self.time(shape)?;
         let number = |field| self.number(field);
         let mut unknown = ReadingSet::default();
         let mut reading = |field, kind| -> Result<Option<f64>, Box<SampleError>> {
@@ -264,7 +260,7 @@ impl<'a> Fields<'a> {
             // `check_names` has checked that both are present.
             lat: number(Field::Lat)?.unwrap_or(f64::NAN),
             lon: number(Field::Lon)?.unwrap_or(f64::NAN),
-            speed_mps: speed.map(|speed| metres_per_second(speed, decoder.shape.speed_unit)),
+            speed_mps: speed.map(|speed| metres_per_second(speed, shape.speed_unit)),
             ..RawSample::default()
         };
         for (field, kind) in Field::READINGS {
@@ -321,9 +317,9 @@ impl<'a> Fields<'a> {
         Ok((!name.is_empty()).then_some(span))
     }
 
-    fn time(&self, decoder: &Decoder) -> Result<DeviceTime, Box<SampleError>> {
+    fn time(&self, shape: &Shape) -> Result<DeviceTime, Box<SampleError>> {
         let value = self.value(Field::Time);
-        let times = &decoder.shape.times;
+        let times = &shape.times;
         let integer = |integer: i128| {
             let ms = time::from_integer(integer, times.unit);
             ms.ok_or_else(|| time::too_large(&integer.to_string()))

@@ -9,7 +9,6 @@ use foldhash::fast::RandomState;
 use super::avro::{AvroPlan, AvroSchema};
 use super::bounds::MAX_SCHEMA_BYTES;
 use super::context::RecordContext;
-use super::decode::Decoder;
 use super::fields::{Field, Node};
 use super::framing::unframe;
 use super::plain::Values;
@@ -181,7 +180,7 @@ impl BinaryReader {
     pub fn read_plain(
         &self,
         (header, record): (Option<&[u8]>, &[u8]),
-        decoder: &Decoder,
+        shape: &Shape,
         context: &RecordContext<'_>,
         text: &mut String,
     ) -> Option<DecodedSample> {
@@ -191,9 +190,9 @@ impl BinaryReader {
         let mut read = |schema: &Schema, datum| {
             let Schema::Avro(schema, Some(plan)) = schema else { return None };
             let mut values = Values::default();
-            plan.read(schema, datum, decoder, &mut values)?;
-            values.add_given(decoder, context)?;
-            values.sample(decoder, text)
+            plan.read(schema, datum, shape, &mut values)?;
+            values.add_given(shape, context)?;
+            values.sample(shape, text)
         };
         match &self.origin {
             Origin::Rules(schema, _) => read(schema, record),

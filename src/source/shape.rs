@@ -4,14 +4,27 @@
 
 use serde_json::{Map, Value};
 
+use super::context::describe;
 use super::fields::{self, Field, Node, Place, Target};
-use super::map::{Around, FieldMap, Source, Token};
-use super::record::Fields;
-use super::text::short;
+use super::local_time::TimeRulesError;
+use super::map::{Around, FieldMap, MapError, Source, Token};
+use super::text::{head_of, short};
 use super::time::Times;
-use super::{DecoderError, SampleError, json};
-use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit};
+
+/// Maximum size of the list of missing sources in a message, bytes.
+const MAX_MISSING: usize = 600;
+
+/// Rules by which no record can be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecoderError {
+    /// The field map contains an unknown field or an invalid pointer.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The time zone, its tables or the time format cannot be used.
+    #[error(transparent)]
+    Times(#[from] TimeRulesError),
+}
 
 /// The shape that rules describe.
 #[derive(Debug)]
@@ -56,27 +69,7 @@ impl Shape {
         })
     }
 
-    /// Collects the values of a JSON object: of a sample, or of what is around samples. Those read
-    /// before an error count.
-    ///
-    /// # Errors
-    /// As for [`json::read`].
-    pub fn read<'de>(
-        &self,
-        node: &Node,
-        text: &'de str,
-        fields: &mut Fields<'de>,
-    ) -> Result<(), Box<SampleError>> {
-        json::read(text, node, fields).map_err(|error| match (&fields.unopened, &self.map.open) {
-            (Some(problem), Some((pointer, _))) => {
-                let message = format!("the text {} is not JSON: {problem}", short(pointer));
-                Box::new(SampleError::new(DeadReason::BadJson, message))
-            }
-            _ => error,
-        })
-    }
-
-    /// The reverse of [`Shape::read`]: a JSON object with these values.
+    /// A JSON object with these values.
     ///
     /// # Errors
     /// Two different values have the same place, or the map cannot be reversed.
@@ -140,6 +133,32 @@ impl Shape {
             put(object, &path, value);
         }
         Ok(())
+    }
+
+    /// The message for a missing field.
+    pub fn absent(&self, field: Field) -> String {
+        let name = field.name();
+        let Some(sources) = self.map.sources(field) else {
+            return format!(
+                "{name} is absent: there is no `{}`; map another name with --map {name}=NAME",
+                field.names().join("`, no `")
+            );
+        };
+        let texts = sources.text.split('|').map(str::trim);
+        let missing = sources.list.iter().zip(texts).map(|(source, text)| match source {
+            Source::Around(around) => describe(around),
+            _ => format!("no {}", short(text)),
+        });
+        let missing = missing.collect::<Vec<_>>().join(", ");
+        let (shown, cut) = (head_of(&missing, MAX_MISSING), missing.len() > MAX_MISSING);
+        // A name of the device itself, as for a track of one phone.
+        let hint = match sources.list[..] {
+            [Source::Record(ref path)] if field == Field::DeviceId && path.len() == 1 => {
+                format!("; for one id in all records, write --map {name}=={}", sources.text)
+            }
+            _ => String::new(),
+        };
+        format!("{name} is absent: there is {shown}{}{hint}", if cut { "..." } else { "" })
     }
 
     /// A field that is mapped to a part of the key, and its sources.

@@ -17,9 +17,10 @@ use super::decode::{Decoder, Outer};
 use super::fields::Node;
 use super::json_fast::JsonTemplate;
 use super::record::Fields;
+use super::shape::Shape;
 use super::text::{clipped, short};
 use super::{
-    Array, Batch, DecodedSample, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, span,
+    Array, Batch, DecodedSample, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, json, span,
 };
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
@@ -265,7 +266,7 @@ impl Splitter<'_, '_> {
         };
         let (decoder, context) = (self.decoder, &self.input.context);
         let mut fields = Fields::default();
-        let read = decoder.shape.read(names, text, &mut fields);
+        let read = json::read(text, (&decoder.shape, names), &mut fields);
         if let Err(error) = read.and_then(|()| fields.check_repeated()) {
             self.emit(text, Err(error.into()));
             return Ok(());
@@ -291,7 +292,7 @@ impl Splitter<'_, '_> {
             other => {
                 let skipped = decoder.check_conditions(&mut fields, outer, context).err();
                 let skipped = skipped.filter(|it| !matches!(it, NoSample::Dead(_)));
-                let error = || Box::new(no_array(decoder, other.is_some())).into();
+                let error = || Box::new(no_array(&decoder.shape, other.is_some())).into();
                 Err((skipped.unwrap_or_else(error), other.is_some()))
             }
         }
@@ -371,8 +372,8 @@ impl Splitter<'_, '_> {
 }
 
 /// The error of a record without the array of its samples.
-fn no_array(decoder: &Decoder, is_other: bool) -> SampleError {
-    let samples = decoder.shape.map.samples.as_ref().map_or("", |samples| &samples.text);
+fn no_array(shape: &Shape, is_other: bool) -> SampleError {
+    let samples = shape.map.samples.as_ref().map_or("", |samples| &samples.text);
     let samples = short(samples);
     match is_other {
         true => {

@@ -69,7 +69,7 @@ pub(super) fn suggest_for_table(header: &[u8]) -> Option<&'static Preset> {
 }
 
 fn reads_table(decoder: &Decoder, header: &[u8]) -> bool {
-    let columns = Columns::without_hint(header, decoder);
+    let columns = Columns::new(header, &decoder.shape);
     columns.is_ok_and(|columns| columns.fields() >= LEAST_COLUMNS)
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::source::csv::Columns;
 use crate::source::local_time::TimeRulesError;
-use crate::source::{DecoderError, NoSample, RecordContext, ZONE_TABLES};
+use crate::source::{Decoder, DecoderError, NoSample, RecordContext, ZONE_TABLES};
 use crate::timeline::Reading;
 
 fn decoder(change: impl FnOnce(&mut Rules)) -> Decoder {
@@ -43,7 +43,7 @@ fn time_of(decoder: &Decoder, time: &str) -> Result<i64, (DeadReason, String)> {
 }
 
 fn in_table(decoder: &Decoder, header: &str, row: &str) -> Result<DecodedSample, SampleError> {
-    let mut columns = Columns::new(header.as_bytes(), decoder).unwrap();
+    let mut columns = Columns::new(header.as_bytes(), &decoder.shape).unwrap();
     let context = RecordContext::default();
     decoder.row(&mut columns, row.as_bytes(), &context, &mut String::new()).map_err(dead)
 }

@@ -8,7 +8,6 @@ use super::datum::State;
 use super::{AvroSchema, Type};
 use crate::model::rules::TimeUnit;
 use crate::model::scalar::DeviceTime;
-use crate::source::decode::Decoder;
 use crate::source::fields::{Field, Node, Place, Target};
 use crate::source::plain::Values;
 use crate::source::shape::Shape;
@@ -79,10 +78,10 @@ impl AvroPlan {
         &self,
         schema: &AvroSchema,
         datum: &'de [u8],
-        decoder: &Decoder,
+        shape: &Shape,
         values: &mut Values<'de>,
     ) -> Option<()> {
-        let mut run = Run { rest: Bytes(datum), schema, decoder };
+        let mut run = Run { rest: Bytes(datum), schema, shape };
         run.step(&self.0, values)?;
         run.rest.is_empty().then_some(())
     }
@@ -188,7 +187,7 @@ fn skip(ty: &Type, at: usize) -> Step {
 struct Run<'s, 'de> {
     rest: Bytes<'de>,
     schema: &'s AvroSchema,
-    decoder: &'s Decoder,
+    shape: &'s Shape,
 }
 
 impl<'de> Run<'_, 'de> {
@@ -200,7 +199,7 @@ impl<'de> Run<'_, 'de> {
             Step::Skip(count) => self.rest.take_bytes(*count).ok().map(drop),
             Step::SkipText => self.bytes().map(drop),
             Step::SkipType(at) => {
-                let state = State::new(self.rest, self.decoder.shape.times.unit);
+                let state = State::new(self.rest, self.shape.times.unit);
                 self.rest = state.skip(self.schema, *at).ok()?;
                 Some(())
             }
@@ -249,7 +248,7 @@ impl<'de> Run<'_, 'de> {
                 Some(())
             }
             Field::Time => {
-                let unit = self.decoder.shape.times.unit;
+                let unit = self.shape.times.unit;
                 let ms = match scalar {
                     Scalar::Text => time::plain_utc(self.bytes()?)?,
                     Scalar::Time(from) => {
@@ -271,7 +270,7 @@ impl<'de> Run<'_, 'de> {
                     )]
                     _ => self.long()? as f64,
                 };
-                values.set_number(target, number, value, self.decoder)
+                values.set_number(target, number, value, self.shape)
             }
         }
     }

@@ -45,11 +45,11 @@ fn a_plan_reads_plain_datums_as_a_walk_does() {
     let read = |schema: &str, map: &str, datum: &[u8]| {
         let mut rules = rules(schema);
         rules.fields = parse_map(map).unwrap();
-        let (decoder, shape) = (Decoder::new(&rules).unwrap(), Shape::new(&rules).unwrap());
+        let shape = Shape::new(&rules).unwrap();
         let schema = AvroSchema::parse(schema, &[]).unwrap();
         let mut values = Values::default();
         let plan = AvroPlan::new(&schema, &shape);
-        plan.is_some_and(|plan| plan.read(&schema, datum, &decoder, &mut values).is_some())
+        plan.is_some_and(|plan| plan.read(&schema, datum, &shape, &mut values).is_some())
     };
     let schema = text("avro/schema.avsc");
     for datum in records("avro/bare.hex.tsv") {

@@ -167,6 +167,15 @@ impl Source for FileSource {
     }
 }
 
+/// A place that a scanner found, as an index of the scanned bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// The first byte of a record.
+    Start(usize),
+    /// The byte after a record.
+    End(usize),
+}
+
 fn check_inputs(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, SourceError> {
     let (mut inputs, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
@@ -179,7 +188,7 @@ fn check_inputs(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, Sour
         }
     }
     if let (Some(InputFormat::Csv), Some((name, text)), Some(input)) =
-        (options.format, options.decoder.nested(), inputs.first())
+        (options.format, options.decoder.shape.map.nested(), inputs.first())
     {
         problems.push(input.form_error(format!(
             "--map {name}={text} is for nested values, and the format is CSV; map the name of a column"

@@ -6,7 +6,7 @@
 
 use memchr::memchr;
 
-use super::scanner::Mark;
+use super::Mark;
 
 /// Maximum length of a name that is compared, bytes: a longer one is not one of GPX.
 const MAX_NAME: usize = 256;

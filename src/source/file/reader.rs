@@ -17,6 +17,7 @@ use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
 use crate::source::csv::Columns;
+use crate::source::suggest::suggest_for_table;
 use crate::source::text::clipped;
 use crate::source::{Batch, JsonTemplate, RawJson, RecordContext, SampleError, SourceError};
 
@@ -412,8 +413,11 @@ impl<'a> Reading<'a> {
         if is_blank(header, InputFormat::Csv) {
             return Ok(());
         }
-        let columns = Columns::new(header, &self.options.decoder);
-        let columns = columns.map_err(|problem| {
+        let columns = Columns::new(header, &self.options.decoder.shape);
+        let columns = columns.map_err(|mut problem| {
+            if let Some(preset) = suggest_for_table(header) {
+                problem.push_str(&format!("; --preset {} reads it", preset.name));
+            }
             Stop::Failed(SourceError::Header { origin: self.input.name(), problem })
         })?;
         self.records.set_ends(Ends::Rows { delimiter: columns.delimiter });

@@ -1,17 +1,9 @@
 //! Records that may span lines: found by their content, in bounded memory.
 
+use super::Mark;
 use super::points::{PointScan, Root};
 use super::splitter::{Bytes, OversizeRecord, RawRecord, Records};
 use super::values::ValueScan;
-
-/// A place that a scanner found, as an index of the scanned bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// The first byte of a record.
-    Start(usize),
-    /// The byte after a record.
-    End(usize),
-}
 
 /// Finds where records begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use memchr::memchr2;
 
-use super::scanner::Mark;
+use super::Mark;
 
 /// State before the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use super::scan::{skip_scalar, skip_value, take_text};
 use super::{MAX_PLACES, Prefix, Suffix, Use};
-use crate::source::decode::Decoder;
 use crate::source::fields::{Node, Place, Target};
 
 /// Number of nodes of a field map that a record may name: each has a bit.
@@ -33,7 +32,7 @@ struct Outline<'d, 'a> {
 
 /// The prefixes of a plain record, and its suffix. Adds places that are new.
 pub(super) fn outline(
-    decoder: &Decoder,
+    root: &Node,
     record: &[u8],
     places: &mut Vec<Vec<Level>>,
 ) -> Option<(Vec<Prefix>, Suffix)> {
@@ -47,7 +46,7 @@ pub(super) fn outline(
         nodes: 0,
         nested: Vec::new(),
     };
-    outline.object(&decoder.shape.root)?;
+    outline.object(root)?;
     let Outline { prefixes, from, rest, place, nodes, .. } = outline;
     // An empty object at the end may be named twice.
     if prefixes.is_empty() || nodes != 0 || !rest.trim_ascii_end().is_empty() {

@@ -69,7 +69,7 @@ impl Splitter<'_, '_> {
     fn element<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         let (context, out) = (&self.input.context, &mut self.batch.text);
         let before = out.len();
-        let read = self.template.read_next(self.decoder, text.as_bytes(), context, out);
+        let read = self.template.read_next(&self.decoder.shape, text.as_bytes(), context, out);
         if let Some((decoded, rest)) = read {
             let (element, rest) = text.split_at(text.len() - rest.len());
             let content = checked(decoded, self.input.check, out, before);
@@ -94,7 +94,7 @@ impl Splitter<'_, '_> {
         }
         let (context, out) = (&self.input.context, &mut self.batch.text);
         let before = out.len();
-        let read = self.template.read(self.decoder, text.as_bytes(), context, out);
+        let read = self.template.read(&self.decoder.shape, text.as_bytes(), context, out);
         let Some(decoded) = read else { return false };
         let content = checked(decoded, self.input.check, out, before);
         self.emit(text, content);
