@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::simulate::START_MS;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{TripRow, TripStore as _};
 use tstar::internals::timeline::{LegFilter, Path, RawSample, Sample, Trip, day_of};

@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
     use crate::model::scalar::Version;
-    use crate::store::memory::MemoryStore;
+    use crate::store::memory::{ApplyRows as _, MemoryStore};
     use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
 
     /// A trip of samples at these hours.

@@ -5,7 +5,7 @@ use super::topic::{OutputTopics, too_small_limit};
 use crate::identity::token_of_device;
 use crate::kafka::producer::{ProducerClient, ProducerRecord, size};
 use crate::source::Headers;
-use crate::store::{Change, Flush, StoreError, TripRow};
+use crate::store::{Change, Flush, Result, StoreError, TripRow};
 use crate::views::{ViewError, event, text_id};
 
 /// What an event is about, for its headers.
@@ -45,7 +45,7 @@ fn headers(Subject { input, kind, id, .. }: &Subject<'_>) -> Headers {
 
 impl<C: ProducerClient> OutputTopics<C> {
     /// Sends the events of a flush.
-    pub(super) async fn send_changes(&self, flush: &Flush) -> Result<(), StoreError> {
+    pub(super) async fn send_changes(&self, flush: &Flush) -> Result<()> {
         let Some(topic) = &self.feed else { return Ok(()) };
         let (mut records, mut sources) = (Vec::new(), Vec::new());
         for change in flush.changes() {
@@ -78,7 +78,7 @@ impl<C: ProducerClient> OutputTopics<C> {
         topic: &str,
         (change, row): (&Change, &TripRow),
         bytes: usize,
-    ) -> Result<Vec<ProducerRecord>, StoreError> {
+    ) -> Result<Vec<ProducerRecord>> {
         let failed = |error: ViewError| StoreError::Failed {
             location: topic.to_owned(),
             doing: "writing an event",
@@ -105,7 +105,7 @@ impl<C: ProducerClient> OutputTopics<C> {
         topic: &str,
         change: (&Change, &TripRow),
         mut refused: usize,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         loop {
             let parts = self.parts(topic, change, refused / 2)?;
             let largest = parts.iter().map(size).max().unwrap_or(0);

@@ -2,18 +2,18 @@
 //! input parts.
 
 use super::Sink;
-use crate::store::{EmbeddedStore, Flush, Position, StoreError};
+use crate::store::{EmbeddedStore, Flush, Position, Result};
 
 impl Sink for EmbeddedStore {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+    async fn stage(&self, ahead: &Flush) -> Result<()> {
         self.stage_flush(ahead)
     }
 
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+    async fn commit(&self, flush: &Flush) -> Result<()> {
         self.commit_flush(flush, None)
     }
 
-    async fn position(&self) -> Result<Position, StoreError> {
+    async fn position(&self) -> Result<Position> {
         self.delivered()
     }
 }

@@ -5,7 +5,7 @@ use rdkafka::error::KafkaError as ClientError;
 use super::topic::{OutputTopics, too_small_limit};
 use crate::kafka::letter_limit::{self, Limit};
 use crate::kafka::producer::{ProducerClient, ProducerRecord, is_timestamp_refused, size};
-use crate::store::{DeadLetter, StoreError};
+use crate::store::{DeadLetter, Result};
 
 /// Approximate maximum size of the dead letters in one request, bytes.
 const MAX_LETTER_BYTES: usize = 4 << 20;
@@ -13,7 +13,7 @@ const MAX_LETTER_BYTES: usize = 4 << 20;
 impl<C: ProducerClient> OutputTopics<C> {
     /// Sends dead letters, a few megabytes at a time: letters share data in memory that each record
     /// repeats.
-    pub(super) async fn send_dead_letters(&self, letters: &[DeadLetter]) -> Result<(), StoreError> {
+    pub(super) async fn send_dead_letters(&self, letters: &[DeadLetter]) -> Result<()> {
         let Some(topic) = &self.letters else { return Ok(()) };
         let mut rest = letters;
         while !rest.is_empty() {
@@ -62,7 +62,7 @@ impl<C: ProducerClient> OutputTopics<C> {
         topic: &str,
         letter: &DeadLetter,
         mut refused: usize,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         loop {
             let limit = Limit { record: refused / 2, ..self.letter_limit };
             let mut record = [letter_limit::fitting_record(&self.input, letter, limit)];

@@ -32,7 +32,7 @@ use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::{ConfiguredProducer, ProducerClient};
 use crate::model::epoch::Epoch;
 use crate::store::raw::RawRow;
-use crate::store::{AnyStore, EmbeddedStore, Flush, Forget, Position, StoreError, TripStore};
+use crate::store::{AnyStore, EmbeddedStore, Flush, Forget, Position, Result, TripStore};
 use crate::telemetry::operation;
 use topic::TopicSink;
 
@@ -41,22 +41,22 @@ pub trait Sink: Send + Sync {
     /// Writes a part of the next flush ahead of it, so that a large flush need not be in memory at
     /// once. Reads see the staged trips. They become durable with the flush and are lost without it
     /// (where the log is a topic they may remain: it delivers their records again).
-    fn stage(&self, ahead: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn stage(&self, ahead: &Flush) -> impl Future<Output = Result<()>> + Send;
 
     /// Makes a flush durable: all of it or nothing, or (for a store on servers) in the order trips,
     /// changes, dead letters, position, each durable before the next.
-    fn commit(&self, flush: &Flush) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn commit(&self, flush: &Flush) -> impl Future<Output = Result<()>> + Send;
 
     /// The position up to which the log was read. Read before any trip: where several instances
     /// share the log, this also ends what an earlier owner of the partition may still write.
-    fn position(&self) -> impl Future<Output = Result<Position, StoreError>> + Send;
+    fn position(&self) -> impl Future<Output = Result<Position>> + Send;
 
     /// Announces that a forget is about to erase trips of a device. Everything before it is staged.
     fn announce_erasure(
         &self,
         _device_id: &str,
         _forget: &Forget,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+    ) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
 }
@@ -105,7 +105,7 @@ impl<T, C: ProducerClient> PartitionSink<T, C> {
         Self { target, handle, tally }
     }
 
-    async fn count(&self, flush: &Flush) -> Result<(), StoreError> {
+    async fn count(&self, flush: &Flush) -> Result<()> {
         match &self.tally {
             Some(tally) => tally.count(flush).await,
             None => Ok(()),
@@ -114,7 +114,7 @@ impl<T, C: ProducerClient> PartitionSink<T, C> {
 }
 
 impl<T: TripStore, C: ProducerClient> Sink for PartitionSink<T, C> {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+    async fn stage(&self, ahead: &Flush) -> Result<()> {
         let staged = async {
             self.count(ahead).await?;
             match &self.target {
@@ -125,7 +125,7 @@ impl<T: TripStore, C: ProducerClient> Sink for PartitionSink<T, C> {
         operation("stage", staged).await
     }
 
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+    async fn commit(&self, flush: &Flush) -> Result<()> {
         let committed = async {
             self.count(flush).await?;
             match &self.target {
@@ -138,7 +138,7 @@ impl<T: TripStore, C: ProducerClient> Sink for PartitionSink<T, C> {
         Ok(())
     }
 
-    async fn position(&self) -> Result<Position, StoreError> {
+    async fn position(&self) -> Result<Position> {
         let begun = async {
             match &self.target {
                 Target::File(_) => Ok(()),
@@ -149,7 +149,7 @@ impl<T: TripStore, C: ProducerClient> Sink for PartitionSink<T, C> {
         Ok(Position { delivered: self.handle.acknowledged() })
     }
 
-    async fn announce_erasure(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn announce_erasure(&self, device_id: &str, forget: &Forget) -> Result<()> {
         let announced = async {
             match &self.target {
                 Target::File(_) => Ok(()),
@@ -191,7 +191,7 @@ pub struct RowTally {
 }
 
 impl RowTally {
-    async fn count(&self, flush: &Flush) -> Result<(), StoreError> {
+    async fn count(&self, flush: &Flush) -> Result<()> {
         for trip in flush.groups.iter().flat_map(|group| &group.rows) {
             for day in trip.days() {
                 let stored = self.rows.raw_day(&trip.device_id, day).await?;

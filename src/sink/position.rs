@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 use crate::kafka::partition_handle::{PartitionHandle, Restart};
 use crate::model::epoch::Epoch;
 use crate::model::scalar::Offset;
-use crate::store::{StoreError, TripStore};
+use crate::store::{Result, TripStore};
 
 /// The position that the sink of a partition keeps in its store. The consumer group has one as
 /// well, which is ahead of rows that were restored from a backup: the lower one counts.
@@ -26,7 +26,7 @@ impl KeptPosition {
 
     /// Compares the kept position with the offset that the partition is to be read from. If the
     /// rows are behind it, asks for a worker that begins there, and waits to be replaced.
-    pub(super) async fn begin(&self, store: &impl TripStore) -> Result<(), StoreError> {
+    pub(super) async fn begin(&self, store: &impl TripStore) -> Result<()> {
         let (partition, start) = (self.handle.partition(), self.handle.acknowledged());
         let kept = store.positions(self.epoch.epoch).await?;
         self.generation.store(kept.generation, Ordering::Relaxed);
@@ -42,11 +42,7 @@ impl KeptPosition {
     }
 
     /// Keeps a position, if it is higher than the one that is kept.
-    pub(super) async fn advance(
-        &self,
-        store: &impl TripStore,
-        next: Offset,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn advance(&self, store: &impl TripStore, next: Offset) -> Result<()> {
         if next.get() <= self.next.load(Ordering::Relaxed) {
             return Ok(());
         }

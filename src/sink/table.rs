@@ -22,7 +22,7 @@ use crate::kafka::transactions::{TransactionClient, TransactionRecord};
 use crate::model::epoch::Division;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
-use crate::store::{Flush, StoreError, TripRow};
+use crate::store::{Flush, Result, StoreError, TripRow};
 use crate::views::table::TableFormat;
 use crate::views::text_id;
 
@@ -57,22 +57,14 @@ impl<C: ProducerClient> TableWriter<C> {
     }
 
     /// Begins to write, and fences the former owner of the partition.
-    pub(super) async fn begin(
-        &self,
-        topic: &TableTopic,
-        producer: &Producer<C>,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn begin(&self, topic: &TableTopic, producer: &Producer<C>) -> Result<()> {
         let name = table_transactional_id(&topic.name, self.handle.partition());
         let begun = self.transactions.get_or_try_init(|| producer.transactions(&name)).await;
         self.unless_ended(topic, begun.map(drop)).await
     }
 
     /// Sends the trips that a flush changed, and no value for the ids that this retires.
-    pub(super) async fn send_changes(
-        &self,
-        topic: &TableTopic,
-        flush: &Flush,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn send_changes(&self, topic: &TableTopic, flush: &Flush) -> Result<()> {
         let mut records = Vec::new();
         for (change, row) in flush.changes() {
             if topic.is_written_by(self.handle.partition(), row) {
@@ -86,11 +78,7 @@ impl<C: ProducerClient> TableWriter<C> {
     }
 
     /// Sends no value for every id that erased trips ever had.
-    pub(super) async fn send_erased(
-        &self,
-        topic: &TableTopic,
-        erased: &[TripRow],
-    ) -> Result<(), StoreError> {
+    pub(super) async fn send_erased(&self, topic: &TableTopic, erased: &[TripRow]) -> Result<()> {
         let mut records = Vec::new();
         for row in erased {
             for t_star_ms in [&row.t_star_ms].into_iter().chain(row.absorbed.keys()) {
@@ -100,11 +88,7 @@ impl<C: ProducerClient> TableWriter<C> {
         self.send(topic, records).await
     }
 
-    async fn send(
-        &self,
-        topic: &TableTopic,
-        records: Vec<TransactionRecord>,
-    ) -> Result<(), StoreError> {
+    async fn send(&self, topic: &TableTopic, records: Vec<TransactionRecord>) -> Result<()> {
         if records.is_empty() {
             return Ok(());
         }
@@ -115,11 +99,7 @@ impl<C: ProducerClient> TableWriter<C> {
 
     /// Returns how a call ended, unless it ended this writer: then never, as the worker is about to
     /// be cancelled or replaced.
-    async fn unless_ended(
-        &self,
-        topic: &TableTopic,
-        result: Result<(), KafkaError>,
-    ) -> Result<(), StoreError> {
+    async fn unless_ended(&self, topic: &TableTopic, result: Result<(), KafkaError>) -> Result<()> {
         let why = match result {
             Err(KafkaError::Fenced { .. }) => Restart::Fenced,
             Err(KafkaError::Unusable { .. }) => Restart::Unusable,
@@ -150,7 +130,7 @@ impl TableTopic {
         }
     }
 
-    fn trip(&self, row: &TripRow) -> Result<TransactionRecord, StoreError> {
+    fn trip(&self, row: &TripRow) -> Result<TransactionRecord> {
         let mut record = self.tombstone(&row.device_id, row.t_star_ms)?;
         let max_bytes = self.max_bytes.saturating_sub(size(&record.record));
         let value = self.format.encode(row, max_bytes).map_err(|error| failed(self, error))?;
@@ -158,11 +138,7 @@ impl TableTopic {
         Ok(record)
     }
 
-    fn tombstone(
-        &self,
-        device_id: &str,
-        t_star_ms: DeviceTime,
-    ) -> Result<TransactionRecord, StoreError> {
+    fn tombstone(&self, device_id: &str, t_star_ms: DeviceTime) -> Result<TransactionRecord> {
         let id = text_id(device_id, t_star_ms).map_err(|error| failed(self, error))?;
         let partition = Partitioner::Murmur2.partition(device_id.as_bytes(), self.partitions);
         let record = ProducerRecord { key: Some(id.into_bytes()), ..ProducerRecord::default() };

@@ -15,7 +15,7 @@ use crate::kafka::producer::{ConfiguredProducer, Producer, ProducerClient};
 use crate::kafka::topic::Topics;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
-use crate::store::{Flush, Forget, Order, StoreError, TripStore};
+use crate::store::{Flush, Forget, Order, Result, StoreError, TripStore};
 
 /// Maximum number of trips of a device that are read at once before they are erased.
 const ERASED_PAGE: usize = 1000;
@@ -64,7 +64,7 @@ impl<T, C: ProducerClient> TopicSink<T, C> {
 }
 
 impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
-    pub(super) async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
+    pub(super) async fn stage(&self, ahead: &Flush) -> Result<()> {
         if !ahead.groups.is_empty() {
             self.trips.write(&ahead.groups).await?;
         }
@@ -75,7 +75,7 @@ impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
         self.outputs.send_dead_letters(&ahead.dead_letters).await
     }
 
-    pub(super) async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
+    pub(super) async fn commit(&self, flush: &Flush) -> Result<()> {
         self.stage(flush).await?;
         if let Some(position) = &self.position {
             position.advance(&*self.trips, flush.position.delivered).await?;
@@ -85,7 +85,7 @@ impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
     }
 
     /// Begins to write, which ends what an earlier owner of the partition may still write.
-    pub(super) async fn begin(&self) -> Result<(), StoreError> {
+    pub(super) async fn begin(&self) -> Result<()> {
         if let Some(table) = &self.outputs.table {
             self.table.begin(table, &self.outputs.producer).await?;
         }
@@ -95,11 +95,7 @@ impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
         Ok(())
     }
 
-    pub(super) async fn announce_erasure(
-        &self,
-        device_id: &str,
-        forget: &Forget,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn announce_erasure(&self, device_id: &str, forget: &Forget) -> Result<()> {
         let Some(table) = &self.outputs.table else { return Ok(()) };
         // Before the tombstones: a later owner that loads these trips would announce them again,
         // and this one may wake up and erase them before that owner reads which they are.

@@ -11,15 +11,13 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
-use super::raw::{RawRow, ScanCursor};
 use super::scylla::{Health, ScyllaStore, ServerOptions, apply_schema};
 use super::sqlite::SqliteStore;
 use super::url::{Address, StoreUrl};
-use super::{SideTables as _, StoreError, TripRow, TripStore as _};
+use super::{Result, SideTables as _, TripStore as _};
 use crate::model::control::NamedKey;
 use crate::model::epoch::{Division, Epoch, divisions};
 use crate::model::rules::Rules;
-use crate::model::scalar::Day;
 
 /// A store without a server. It also has what lies in topics for a store on servers: tables of
 /// positions, dead letters, change events and input parts. `verify` also builds its reference
@@ -92,11 +90,7 @@ impl AnyStore {
     /// # Errors
     /// The store does not exist, is not a store of this program, belongs to another log or has
     /// other rules, or cannot be reached.
-    pub async fn open(
-        url: &StoreUrl,
-        access: Access<'_>,
-        options: OpenOptions,
-    ) -> Result<Self, StoreError> {
+    pub async fn open(url: &StoreUrl, access: Access<'_>, options: OpenOptions) -> Result<Self> {
         match &url.0 {
             Address::Sqlite(path) => Ok(Arc::new(open_file(path, access, &options)?).into()),
             Address::Scylla(url) => Ok(ScyllaStore::connect(url, options.server).await?.into()),
@@ -111,7 +105,7 @@ impl AnyStore {
         url: &StoreUrl,
         access: Access<'_>,
         options: &OpenOptions,
-    ) -> Result<Option<Arc<EmbeddedStore>>, StoreError> {
+    ) -> Result<Option<Arc<EmbeddedStore>>> {
         match &url.0 {
             Address::Sqlite(path) => Ok(Some(Arc::new(open_file(path, access, options)?))),
             Address::Scylla(_) => Ok(None),
@@ -128,7 +122,7 @@ impl AnyStore {
         url: &StoreUrl,
         options: ServerOptions,
         replicas: Option<u32>,
-    ) -> Result<Option<Vec<String>>, StoreError> {
+    ) -> Result<Option<Vec<String>>> {
         match &url.0 {
             Address::Sqlite(_) => Ok(None),
             Address::Scylla(url) => apply_schema(url, options, replicas).await.map(Some),
@@ -180,7 +174,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn rules(&self) -> Result<Option<Rules>, StoreError> {
+    pub async fn rules(&self) -> Result<Option<Rules>> {
         match &self.backend {
             Embedded(store, _) => store.rules(),
             Scylla(store) => Ok(store.epochs().await?.pop().map(|newest| newest.rules)),
@@ -191,7 +185,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn is_of_topic(&self) -> Result<bool, StoreError> {
+    pub fn is_of_topic(&self) -> Result<bool> {
         match &self.backend {
             Embedded(store, _) => store.is_of_topic(),
             Scylla(_) => Ok(true),
@@ -202,7 +196,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn check(&self) -> Result<(), StoreError> {
+    pub async fn check(&self) -> Result<()> {
         match &self.backend {
             Embedded(store, _) => store.check_path().and_then(|()| store.kept_changes().map(drop)),
             Scylla(store) => store.epochs().await.map(drop),
@@ -213,7 +207,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The servers do not respond.
-    pub async fn health(&self) -> Result<Option<Health>, StoreError> {
+    pub async fn health(&self) -> Result<Option<Health>> {
         match &self.backend {
             Embedded(..) => Ok(None),
             Scylla(store) => store.health().await.map(Some),
@@ -221,11 +215,7 @@ impl AnyStore {
     }
 }
 
-fn open_file(
-    path: &Path,
-    access: Access<'_>,
-    options: &OpenOptions,
-) -> Result<EmbeddedStore, StoreError> {
+fn open_file(path: &Path, access: Access<'_>, options: &OpenOptions) -> Result<EmbeddedStore> {
     let mut store = match access {
         // It writes tags, and their events.
         Access::Read => {
@@ -283,12 +273,12 @@ pub(super) use either;
 pub type AskKeys = Arc<dyn Fn() -> BoxFuture<'static, KeysAnswer> + Send + Sync>;
 
 /// The keys of a store, or the error of reading them.
-pub type KeysAnswer = Result<Vec<NamedKey>, StoreError>;
+pub type KeysAnswer = Result<Vec<NamedKey>>;
 
 /// Declares a trait of operations, and implements it for [`AnyStore`]. Each operation has the value
 /// of its `Ok`; its label in the metrics, or `untimed`; and a default, or `;`.
 macro_rules! store_operations {
-    ($(#[$docs:meta])* pub trait $trait:ident {$(
+    ($(#[$docs:meta])* pub trait $trait:ident over $over:ident {$(
         $(#[$doc:meta])*
         fn $name:ident(&$self:ident $(, $arg:ident: $kind:ty)* $(,)?) -> $ok:ty = $label:tt $body:tt
     )+}) => {
@@ -298,12 +288,37 @@ macro_rules! store_operations {
             fn $name(
                 &$self
                 $(, $arg: $kind)*
-            ) -> impl Future<Output = Result<$ok, $crate::store::StoreError>> + Send $body
+            ) -> impl Future<Output = $crate::store::Result<$ok>> + Send $body
         )+}
 
         impl $trait for $crate::store::AnyStore {$(
-            async fn $name(&$self $(, $arg: $kind)*) -> Result<$ok, $crate::store::StoreError> {
+            async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
                 $crate::store::any::store_operations!(@ $label $self $name($($arg),*))
+            }
+        )+}
+
+        /// A substitute for tests: what it does not replace are operations of another store.
+        #[cfg(feature = "internals")]
+        pub trait $over: Send + Sync {
+            /// The other store.
+            type Under: $trait;
+
+            /// The other store.
+            fn under(&self) -> &Self::Under;
+
+            $(#[allow(missing_docs)]
+            fn $name(
+                &$self
+                $(, $arg: $kind)*
+            ) -> impl Future<Output = $crate::store::Result<$ok>> + Send {
+                $trait::$name($self.under() $(, $arg)*)
+            })+
+        }
+
+        #[cfg(feature = "internals")]
+        impl<T: $over> $trait for T {$(
+            async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
+                $over::$name($self $(, $arg)*).await
             }
         )+}
     };
@@ -335,7 +350,7 @@ impl AnyStore {
         &self,
         device_id: &str,
         epoch: i32,
-    ) -> Result<Option<i32>, StoreError> {
+    ) -> Result<Option<i32>> {
         let (claimed, guide) = (self.claimed_here(device_id, epoch).await?, &self.guide);
         let (None, Some(guide)) = (claimed, guide) else { return Ok(claimed) };
         match Box::pin(guide.claimed(device_id, epoch)).await? {
@@ -344,7 +359,7 @@ impl AnyStore {
         }
     }
 
-    async fn claimed_here(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed_here(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         either!(self, claimed(device_id, epoch))
     }
 }
@@ -372,7 +387,7 @@ impl Guide {
         Self { merged: true, ..self }
     }
 
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         let counts = |division: &&Division| self.merged || division.epoch == epoch;
         for division in self.divisions.iter().rev().filter(counts) {
             let known = match division.computed(device_id) {
@@ -387,53 +402,13 @@ impl Guide {
     }
 }
 
-/// Raw rows of table `trips`, and repairs.
 impl AnyStore {
-    /// The next rows of all devices or of one, with the days in any order. Rows of the same device
-    /// and day are consecutive, also across pages. The cursor is `None` after the last page.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn raw_rows(
-        &self,
-        device_id: Option<&str>,
-        from: Option<ScanCursor>,
-    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
-        either!(self, raw_rows(device_id, from))
-    }
-
-    /// The rows of a device in a day.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>, StoreError> {
-        either!(self, raw_day(device_id, day))
-    }
-
-    /// Those of the given days of a device that are missing in one of the two day indexes. `days`
-    /// is in ascending order.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>, StoreError> {
-        either!(self, unlisted(device_id, days))
-    }
-
-    /// Deletes wrong rows and writes right ones, each at its own version. In a store with write
-    /// timestamps, data with a later timestamp is kept.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<(), StoreError> {
-        either!(self, repair_rows(wrong, right))
-    }
-
     /// Begins a snapshot of a store that was opened for reading. `None` if its kind has none: then
     /// the days of a device are read at different moments.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn snapshot(&self) -> Result<Option<Snapshot<'_>>, StoreError> {
+    pub fn snapshot(&self) -> Result<Option<Snapshot<'_>>> {
         match &self.backend {
             Embedded(store, _) => {
                 store.begin_snapshot()?;

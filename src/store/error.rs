@@ -4,6 +4,9 @@ use super::skip::REPAIR;
 use crate::codec::trip_row::RowError;
 use crate::model::scalar::Offset;
 
+/// The result of a store operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

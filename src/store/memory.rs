@@ -14,18 +14,18 @@ use crate::timeline::day_of;
 use super::positions::KeptPositions;
 use super::schemas::KeptSchema;
 use super::{
-    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Order, Position, SideTables,
-    StoreError, TripRow, TripStore, WriteGroup,
+    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Order, Position, Result, SideTables,
+    TripRow, TripStore, WriteGroup,
 };
-use crate::codec::trip_row::resolve_overlaps;
 
 #[derive(Default)]
 struct State {
     /// Rows by device and day.
     rows: BTreeMap<(String, Day), Vec<TripRow>>,
-    dead_letters: Vec<DeadLetter>,
-    changes: Vec<(Change, TripRow)>,
-    position: Position,
+    /// Every flush and part of one, with whether it was a whole one.
+    flushes: Vec<(Flush, bool)>,
+    /// The devices whose rows were read since the last call of [`MemoryStore::take_reads`].
+    reads: Vec<String>,
     epochs: BTreeMap<i32, Epoch>,
     keys: BTreeMap<String, NamedKey>,
     group: Option<String>,
@@ -34,7 +34,6 @@ struct State {
     /// Next offsets by epoch, generation and partition.
     positions: BTreeMap<(i32, i32, i32), i64>,
     forgets: BTreeMap<String, Vec<Forget>>,
-    forgotten: Vec<Forgotten>,
     /// Partitions by device and epoch.
     claims: BTreeMap<(String, i32), i32>,
     /// Tags by device, id and key.
@@ -52,36 +51,56 @@ impl MemoryStore {
         self.state.lock().expect("no holder of the lock panics")
     }
 
-    /// Applies a flush or a part of one; the last one has its position.
-    pub(crate) fn put(&self, flush: &Flush, is_last: bool) {
+    /// Applies a flush or a part of one; only a whole one has a position.
+    pub(crate) fn put(&self, flush: &Flush, is_whole: bool) {
         let mut state = self.state();
-        state.put(flush);
-        if is_last {
-            state.position = flush.position;
-        }
+        state.write(&flush.groups);
+        state.flushes.push((flush.clone(), is_whole));
+    }
+
+    /// Every flush and part of one, with whether it was a whole one.
+    #[must_use]
+    pub fn flushes(&self) -> Vec<(Flush, bool)> {
+        self.state().flushes.clone()
     }
 
     /// The position of the last flush.
     pub(crate) fn delivered(&self) -> Position {
-        self.state().position
+        let state = self.state();
+        let last = state.flushes.iter().rfind(|(_, is_whole)| *is_whole);
+        last.map_or_else(Position::default, |(flush, _)| flush.position)
+    }
+
+    /// The devices whose rows were read since the last call, once a day.
+    pub fn take_reads(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().reads)
     }
 
     /// The dead letters, in the order they were committed.
     #[must_use]
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
-        self.state().dead_letters.clone()
+        let mut letters: Vec<DeadLetter> = Vec::new();
+        for letter in self.state().flushes.iter().flat_map(|(flush, _)| &flush.dead_letters) {
+            match letters.last_mut() {
+                Some(run) if letter.continues(run) => run.count += letter.count,
+                _ => letters.push(letter.clone()),
+            }
+        }
+        letters
     }
 
     /// The forgets that were committed, in order.
     #[must_use]
     pub fn forgotten(&self) -> Vec<Forgotten> {
-        self.state().forgotten.clone()
+        self.flushes().into_iter().flat_map(|(flush, _)| flush.forgotten).collect()
     }
 
     /// The changes with their rows, in the order they were committed.
     #[must_use]
     pub fn changes(&self) -> Vec<(Change, TripRow)> {
-        self.state().changes.clone()
+        let state = self.state();
+        let changes = state.flushes.iter().flat_map(|(flush, _)| flush.changes());
+        changes.map(|(change, row)| (change.clone(), row.clone())).collect()
     }
 }
 
@@ -122,27 +141,6 @@ impl State {
             }
         }
     }
-
-    fn put(&mut self, flush: &Flush) {
-        self.write(&flush.groups);
-        for letter in &flush.dead_letters {
-            match self.dead_letters.last_mut() {
-                Some(run) if letter.continues(run) => run.count += letter.count,
-                _ => self.dead_letters.push(letter.clone()),
-            }
-        }
-        self.changes.extend(flush.changes().map(|(change, row)| (change.clone(), row.clone())));
-        self.forgotten.extend(flush.forgotten.iter().cloned());
-    }
-
-    fn rows(&self, device_id: &str) -> Vec<TripRow> {
-        let of_device = self.rows.iter().filter(|((device, _), _)| device == device_id);
-        resolve_overlaps(of_device.flat_map(|(_, rows)| rows.clone()).collect())
-    }
-
-    fn day(&self, device_id: &str, day: Day) -> Vec<TripRow> {
-        self.rows.get(&(device_id.to_owned(), day)).cloned().unwrap_or_default()
-    }
 }
 
 /// Adds a value unless there is one. Returns whether it was added.
@@ -153,40 +151,36 @@ fn add<K: Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: K, value: &V) -> bool {
 }
 
 impl TripStore for MemoryStore {
-    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+    async fn write(&self, groups: &[WriteGroup]) -> Result<()> {
         self.state().write(groups);
         Ok(())
     }
 
-    async fn covering(
+    async fn rows_from(
         &self,
         device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<Option<TripRow>, StoreError> {
-        let rows = self.state().day(device_id, day_of(time_ms));
-        let covers = |row: &TripRow| (row.start_ms..=row.end_ms).contains(&time_ms);
-        Ok(rows.into_iter().filter(covers).max_by_key(|row| row.version))
-    }
-
-    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
-        Ok(self.state().day(device_id, day))
-    }
-
-    async fn range(
-        &self,
-        device_id: &str,
+        day: Day,
         from_ms: DeviceTime,
-        upto_ms: DeviceTime,
+    ) -> Result<Vec<TripRow>> {
+        let mut state = self.state();
+        state.reads.push(device_id.to_owned());
+        let rows = state.rows.get(&(device_id.to_owned(), day)).into_iter().flatten();
+        Ok(rows.filter(|row| row.end_ms >= from_ms).cloned().collect())
+    }
+
+    async fn days(
+        &self,
+        device_id: &str,
+        (from, upto): (Day, Day),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        let mut rows = self.state().rows(device_id);
-        rows.retain(|row| row.start_ms <= upto_ms && row.end_ms >= from_ms);
-        if order == Order::Desc {
-            rows.reverse();
-        }
-        rows.truncate(limit);
-        Ok(rows)
+    ) -> Result<Vec<Day>> {
+        let (state, key) = (self.state(), |day| (device_id.to_owned(), day));
+        let days = state.rows.range(key(from)..=key(upto)).map(|((_, day), _)| *day);
+        Ok(match order {
+            Order::Asc => days.take(limit).collect(),
+            Order::Desc => days.rev().take(limit).collect(),
+        })
     }
 
     async fn devices(
@@ -194,7 +188,7 @@ impl TripStore for MemoryStore {
         scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         let state = self.state();
         let is_in_scope = |device: &str, touched: Day| match scope {
             DeviceScope::All => true,
@@ -208,16 +202,16 @@ impl TripStore for MemoryStore {
         Ok(page.take(limit).cloned().collect())
     }
 
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>> {
         Ok(self.state().forgets.get(device_id).cloned().unwrap_or_default())
     }
 
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<()> {
         self.state().forget(device_id, forget);
         Ok(())
     }
 
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions> {
         let state = self.state();
         let of_epoch = || state.positions.iter().filter(|((of, ..), _)| *of == epoch);
         let generation = of_epoch().map(|((_, generation, _), _)| *generation).max().unwrap_or(0);
@@ -231,48 +225,44 @@ impl TripStore for MemoryStore {
         epoch: &Epoch,
         generation: i32,
         (partition, next): (i32, Offset),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut state = self.state();
         let kept = state.positions.entry((epoch.epoch, generation, partition)).or_default();
         *kept = next.get().max(*kept);
         Ok(())
     }
 
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         Ok(self.state().claims.get(&(device_id.to_owned(), epoch)).copied())
     }
 
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32> {
         Ok(*self.state().claims.entry((device_id.to_owned(), epoch)).or_insert(own))
     }
 }
 
 impl SideTables for MemoryStore {
-    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+    async fn epochs(&self) -> Result<Vec<Epoch>> {
         Ok(self.state().epochs.values().cloned().collect())
     }
 
-    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool> {
         Ok(add(&mut self.state().epochs, epoch.epoch, epoch))
     }
 
-    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+    async fn control_keys(&self) -> Result<Vec<NamedKey>> {
         Ok(self.state().keys.values().cloned().collect())
     }
 
-    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool> {
         Ok(add(&mut self.state().keys, key.name.clone(), key))
     }
 
-    async fn group(&self) -> Result<Option<String>, StoreError> {
+    async fn group(&self) -> Result<Option<String>> {
         Ok(self.state().group.clone())
     }
 
-    async fn keep_group(
-        &self,
-        former: Option<&str>,
-        group: &str,
-    ) -> Result<Option<String>, StoreError> {
+    async fn keep_group(&self, former: Option<&str>, group: &str) -> Result<Option<String>> {
         let mut state = self.state();
         if state.group.as_deref() == former {
             state.group = Some(group.to_owned());
@@ -280,21 +270,17 @@ impl SideTables for MemoryStore {
         Ok(state.group.clone())
     }
 
-    async fn schema_subjects(
-        &self,
-        epoch: i32,
-        from: i32,
-    ) -> Result<Vec<SchemaSubject>, StoreError> {
+    async fn schema_subjects(&self, epoch: i32, from: i32) -> Result<Vec<SchemaSubject>> {
         let state = self.state();
         let slots = state.schemas.range((epoch, from)..=(epoch, i32::MAX));
         Ok(slots.map(|(_, schema)| schema.id).collect())
     }
 
-    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
+    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>> {
         Ok(self.state().schemas.get(&(epoch, slot)).map(|schema| schema.verdict.clone()))
     }
 
-    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
+    async fn add_schema(&self, schema: &KeptSchema) -> Result<()> {
         add(&mut self.state().schemas, (schema.epoch, schema.slot), schema);
         Ok(())
     }
@@ -304,7 +290,7 @@ impl SideTables for MemoryStore {
         device_id: &str,
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>, StoreError> {
+    ) -> Result<Vec<Tag>> {
         let state = self.state();
         let is_wanted = |(device, time_ms, _): &(String, DeviceTime, TagKey)| {
             device == device_id && (from_ms..=upto_ms).contains(time_ms)
@@ -318,7 +304,7 @@ impl SideTables for MemoryStore {
         device_id: &str,
         tag: &Tag,
         replaced: Option<Revision>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let key = (device_id.to_owned(), tag.t_star_ms, tag.key.clone());
         let mut state = self.state();
         let is_same = state.tags.get(&key).map(|tag| tag.revision) == replaced;
@@ -328,7 +314,7 @@ impl SideTables for MemoryStore {
         Ok(is_same)
     }
 
-    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool> {
         let key = (device_id.to_owned(), tag.t_star_ms, tag.key.clone());
         let mut state = self.state();
         if state.tags.get(&key).is_some_and(|found| found.revision == tag.revision) {
@@ -337,14 +323,25 @@ impl SideTables for MemoryStore {
         Ok(!state.tags.contains_key(&key))
     }
 
-    async fn has_tags(&self) -> Result<bool, StoreError> {
+    async fn has_tags(&self) -> Result<bool> {
         Ok(!self.state().tags.is_empty())
     }
 
-    async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
+    async fn tagged_devices(&self) -> Result<Vec<String>> {
         let mut devices: Vec<String> =
             self.state().tags.keys().map(|(device, ..)| device.clone()).collect();
         devices.dedup();
         Ok(devices)
     }
 }
+
+/// Writes rows, each of which replaces what lies within its own span.
+pub trait ApplyRows: TripStore {
+    /// Writes the rows.
+    fn apply(&self, rows: &[TripRow]) -> impl Future<Output = Result<()>> + Send {
+        let groups: Vec<WriteGroup> = rows.iter().cloned().map(Into::into).collect();
+        async move { self.write(&groups).await }
+    }
+}
+
+impl<T: TripStore> ApplyRows for T {}

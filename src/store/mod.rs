@@ -24,7 +24,7 @@ pub use crate::codec::trip_row::{RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
 use crate::model::scalar::{Day, LogTime, Offset};
 pub use any::{Access, AnyStore, AskKeys, EmbeddedStore, Guide, OpenOptions};
-pub use error::StoreError;
+pub use error::{Result, StoreError};
 pub use lookup::{
     DevicePages, DevicesOfDays, LookupResult, TripEnd, count_trips, find, find_at, fresh,
     latest_end,
@@ -35,6 +35,8 @@ pub use tables::{SideTables, positions, schemas};
 pub use trips::{TripStore, home, known_home, was_erased};
 pub use url::{StoreUrl, StoreUrlError};
 pub use write_group::WriteGroup;
+#[cfg(feature = "internals")]
+pub use {tables::SideTablesOver, trips::TripStoreOver};
 
 use crate::model::input_part::Part;
 use crate::model::reason::DeadReason;

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use scylla::response::PagingState;
 
-use super::{RowError, TripRow};
+use super::any::either;
+use super::{AnyStore, Result, RowError, TripRow};
 use crate::codec::is_same_message;
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
@@ -232,4 +233,46 @@ pub enum ScanCursor {
     Page(PagingState),
     /// In the remaining days of one device.
     Days(VecDeque<Day>),
+}
+
+/// Raw rows of table `trips`, and repairs.
+impl AnyStore {
+    /// The next rows of all devices or of one, with the days in any order. Rows of the same device
+    /// and day are consecutive, also across pages. The cursor is `None` after the last page.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn raw_rows(
+        &self,
+        device_id: Option<&str>,
+        from: Option<ScanCursor>,
+    ) -> Result<(Vec<RawRow>, Option<ScanCursor>)> {
+        either!(self, raw_rows(device_id, from))
+    }
+
+    /// The rows of a device in a day.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>> {
+        either!(self, raw_day(device_id, day))
+    }
+
+    /// Those of the given days of a device that are missing in one of the two day indexes. `days`
+    /// is in ascending order.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn unlisted(&self, device_id: &str, days: &[Day]) -> Result<Vec<Day>> {
+        either!(self, unlisted(device_id, days))
+    }
+
+    /// Deletes wrong rows and writes right ones, each at its own version. In a store with write
+    /// timestamps, data with a later timestamp is kept.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<()> {
+        either!(self, repair_rows(wrong, right))
+    }
 }

@@ -6,11 +6,14 @@ use metrics::counter;
 
 use super::any::store_operations;
 use super::lookup::TripEnd;
+use super::lookup::days::{ALL_DAYS, Days, add_day, beyond, nearest};
 use super::positions::KeptPositions;
-use super::{DeviceScope, Forget, Order, StoreError, TripRow, WriteGroup};
+use super::skip::is_whole;
+use super::{DeviceScope, Forget, Order, Result, TripRow, WriteGroup};
 use crate::model::epoch::{Division, Epoch};
 use crate::model::scalar::{Day, DeviceTime, Offset, Version};
 use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
+use crate::timeline::day_of;
 
 store_operations! {
     /// Stores trips.
@@ -28,22 +31,33 @@ store_operations! {
     ///
     /// It also keeps how far each partition of a topic was read, with the rows: the consumer group
     /// does not know of rows that were restored from a backup.
-    pub trait TripStore {
+    pub trait TripStore over TripStoreOver {
         /// Writes groups: in each UTC day that a group touches, replaces every row within its spans
         /// by copies of its rows.
         fn write(&self, groups: &[WriteGroup]) -> () = untimed;
 
-        /// Writes rows, each of which replaces what lies within its own span, for tests.
-        #[cfg_attr(not(feature = "internals"), allow(dead_code))]
-        fn apply(&self, rows: &[TripRow]) -> () = untimed {
-            async { self.write(&rows.iter().cloned().map(Into::into).collect::<Vec<_>>()).await }
+        /// The trip of a device that covers a time.
+        fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Option<TripRow> = "covering" {
+            async move {
+                let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
+                let covers = |row: &TripRow| (row.start_ms..=row.end_ms).contains(&time_ms);
+                let found = rows.into_iter().filter(|row| covers(row) && is_whole(row));
+                Ok(found.max_by_key(|row| row.version))
+            }
         }
 
-        /// The trip of a device that covers a time.
-        fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Option<TripRow> = "covering";
-
         /// Every row of a device in a UTC day (whole days since 1970), overlapping ones included.
-        fn rows_of_day(&self, device_id: &str, day: Day) -> Vec<TripRow> = "rows_of_day";
+        fn rows_of_day(&self, device_id: &str, day: Day) -> Vec<TripRow> = "rows_of_day" {
+            self.rows_from(device_id, day, DeviceTime::MIN)
+        }
+
+        /// Those of [`TripStore::rows_of_day`] that end at or after a time.
+        fn rows_from(
+            &self,
+            device_id: &str,
+            day: Day,
+            from_ms: DeviceTime,
+        ) -> Vec<TripRow> = untimed;
 
         /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered
         /// by `start_time`.
@@ -54,7 +68,26 @@ store_operations! {
             upto_ms: DeviceTime,
             order: Order,
             limit: usize,
-        ) -> Vec<TripRow> = "range";
+        ) -> Vec<TripRow> = "range" {
+            async move {
+                let mut walk = Days::new(day_of(from_ms), day_of(upto_ms), order);
+                let mut found = Vec::new();
+                while let (Some((span, page)), true) = (walk.next_page(), found.len() < limit) {
+                    let days = self.days(device_id, span, order, page).await?;
+                    walk.record_page(&days);
+                    for day in days {
+                        let mut rows = self.rows_from(device_id, day, from_ms).await?;
+                        rows.retain(is_whole);
+                        add_day(&mut found, rows, upto_ms, order);
+                        if found.len() >= limit {
+                            break;
+                        }
+                    }
+                }
+                found.truncate(limit);
+                Ok(found)
+            }
+        }
 
         /// The trip of a device that is nearest to a time that none covers: the last one before it
         /// in descending order, else the first one after it.
@@ -65,12 +98,26 @@ store_operations! {
             order: Order,
         ) -> Option<TripRow> = "neighbour" {
             async move {
-                let (from_ms, upto_ms) = match order {
-                    Order::Asc => (time_ms, DeviceTime::MAX),
-                    Order::Desc => (DeviceTime::MIN, time_ms),
-                };
-                let mut found = self.range(device_id, from_ms, upto_ms, order, 1).await?;
-                Ok(found.pop())
+                if let Some(found) = nearest(self.near(device_id, time_ms, order).await?, order) {
+                    return Ok(Some(found));
+                }
+                let Some((from_ms, upto_ms)) = beyond(time_ms, order) else { return Ok(None) };
+                Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
+            }
+        }
+
+        /// Rows of the day of a time that end at or after it, or in descending order before it: the
+        /// nearest, as many as decide which trip is nearest.
+        fn near(
+            &self,
+            device_id: &str,
+            time_ms: DeviceTime,
+            order: Order,
+        ) -> Vec<TripRow> = untimed {
+            async move {
+                let mut rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
+                rows.retain(|row| (row.end_ms >= time_ms) == (order == Order::Asc));
+                Ok(rows)
             }
         }
 
@@ -82,17 +129,18 @@ store_operations! {
             limit: usize,
         ) -> Vec<String> = "devices";
 
+        /// At most `limit` days of a device in `from..=upto` from the day index, in an order.
+        fn days(
+            &self,
+            device_id: &str,
+            span: (Day, Day),
+            order: Order,
+            limit: usize,
+        ) -> Vec<Day> = untimed;
+
         /// At most `limit` days of a device from the day index, the latest first.
         fn latest_days(&self, device_id: &str, limit: usize) -> Vec<Day> = "latest_days" {
-            async move {
-                let (from_ms, upto_ms) = (DeviceTime::MIN, DeviceTime::MAX);
-                let trips = self.range(device_id, from_ms, upto_ms, Order::Desc, limit).await?;
-                let mut days: Vec<Day> = trips.iter().flat_map(TripRow::days).collect();
-                days.sort_unstable_by_key(|day| std::cmp::Reverse(*day));
-                days.dedup();
-                days.truncate(limit);
-                Ok(days)
-            }
+            self.days(device_id, ALL_DAYS, Order::Desc, limit)
         }
 
         /// At most `limit` ends of trips of a device in a UTC day, the latest first, overlapping
@@ -178,7 +226,7 @@ pub async fn was_erased(
     store: &impl TripStore,
     device_id: &str,
     time_ms: DeviceTime,
-) -> Result<Option<Forget>, StoreError> {
+) -> Result<Option<Forget>> {
     let erased = store.erased(device_id).await?;
     Ok(erased.filter(|forget| time_ms < forget.before_ms))
 }
@@ -193,7 +241,7 @@ pub async fn home(
     device_id: &str,
     division: &Division,
     own: i32,
-) -> Result<i32, StoreError> {
+) -> Result<i32> {
     if let Some(partition) = division.computed(device_id) {
         return Ok(partition);
     }
@@ -214,7 +262,7 @@ pub async fn known_home(
     store: &impl TripStore,
     device_id: &str,
     division: &Division,
-) -> Result<Option<i32>, StoreError> {
+) -> Result<Option<i32>> {
     if let Some(partition) = division.computed(device_id) {
         return Ok(Some(partition));
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::sink::Sink;
-use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
     Change, ChangeKind, DeviceScope, Flush, Forget, Order, Position, TripEnd, TripRow, TripStore,

@@ -16,6 +16,7 @@ use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::internals::store::{
     DeviceScope, Forget, Order, SideTables, StoreError, TripRow, TripStore,

@@ -7,21 +7,16 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
-use tstar::internals::model::control::NamedKey;
-use tstar::internals::model::epoch::Epoch;
-use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
-use tstar::internals::model::schema::{SchemaSubject, SchemaVerdict};
+use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::tag::{Revision, Tag};
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
-use tstar::internals::store::positions::KeptPositions;
-use tstar::internals::store::schemas::KeptSchema;
 use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::write_group::TakenSpan;
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Order, Position, SideTables, StoreError, TripEnd, TripRow,
-    TripStore, WriteGroup,
+    DeviceScope, Flush, Forget, Order, Position, Result, SideTables as _, SideTablesOver, TripEnd,
+    TripRow, TripStore as _, TripStoreOver, WriteGroup,
 };
 
 use crate::servers;
@@ -163,8 +158,14 @@ impl<C: Cql> WithJournal<C> {
     }
 }
 
-impl<C: Cql> TripStore for WithJournal<C> {
-    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+impl<C: Cql> TripStoreOver for WithJournal<C> {
+    type Under = ScyllaStore<C>;
+
+    fn under(&self) -> &ScyllaStore<C> {
+        &self.store
+    }
+
+    async fn write(&self, groups: &[WriteGroup]) -> Result<()> {
         let stored = |group: &WriteGroup| {
             let rows = group.rows.iter().map(|row| self.stored(row)).collect();
             let version = |span: &TakenSpan| TakenSpan { version: span.version + BASE, ..*span };
@@ -174,16 +175,12 @@ impl<C: Cql> TripStore for WithJournal<C> {
         self.store.write(&groups.iter().map(stored).collect::<Vec<_>>()).await
     }
 
-    async fn covering(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Result<Option<TripRow>> {
         let found = self.store.covering(&self.device(device_id), time_ms).await?;
         Ok(found.map(|row| self.shown(row)))
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let found = self.store.rows_of_day(&self.device(device_id), Day(day.get())).await?;
         Ok(found.into_iter().map(|row| self.shown(row)).collect())
@@ -196,7 +193,7 @@ impl<C: Cql> TripStore for WithJournal<C> {
         upto_ms: DeviceTime,
         order: Order,
         limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
+    ) -> Result<Vec<TripRow>> {
         let device = self.device(device_id);
         let found = self.store.range(&device, from_ms, upto_ms, order, limit).await?;
         Ok(found.into_iter().map(|row| self.shown(row)).collect())
@@ -207,7 +204,7 @@ impl<C: Cql> TripStore for WithJournal<C> {
         device_id: &str,
         time_ms: DeviceTime,
         order: Order,
-    ) -> Result<Option<TripRow>, StoreError> {
+    ) -> Result<Option<TripRow>> {
         let found = self.store.neighbour(&self.device(device_id), time_ms, order).await?;
         Ok(found.map(|row| self.shown(row)))
     }
@@ -217,7 +214,7 @@ impl<C: Cql> TripStore for WithJournal<C> {
         whose: DeviceScope,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         // Devices with the same prefix are adjacent in byte order.
         let after = self.device(after.unwrap_or(""));
         let found = self.store.devices(whose, Some(&after), limit).await?;
@@ -225,103 +222,47 @@ impl<C: Cql> TripStore for WithJournal<C> {
         Ok(own.map(str::to_owned).collect())
     }
 
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>> {
         let found = self.store.forgets(&self.device(device_id)).await?;
         let shown = |forget: Forget| Forget { version: forget.version - BASE, ..forget };
         Ok(found.into_iter().map(shown).collect())
     }
 
-    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let found = self.store.erased(&self.device(device_id)).await?;
         Ok(found.map(|forget| Forget { version: forget.version - BASE, ..forget }))
     }
 
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<()> {
         let stored = Forget { version: forget.version + BASE, ..forget.clone() };
         self.store.forget(&self.device(device_id), &stored).await
     }
 
-    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
+    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>> {
         self.store.latest_days(&self.device(device_id), limit).await
     }
 
-    async fn ends_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        limit: usize,
-    ) -> Result<Vec<TripEnd>, StoreError> {
+    async fn ends_of_day(&self, device_id: &str, day: Day, limit: usize) -> Result<Vec<TripEnd>> {
         let found = self.store.ends_of_day(&self.device(device_id), day, limit).await?;
         let shown = |end: TripEnd| TripEnd { version: end.version - BASE, ..end };
         Ok(found.into_iter().map(shown).collect())
     }
 
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
-        self.store.positions(epoch).await
-    }
-
-    async fn keep_position(
-        &self,
-        epoch: &Epoch,
-        generation: i32,
-        next: (i32, Offset),
-    ) -> Result<(), StoreError> {
-        self.store.keep_position(epoch, generation, next).await
-    }
-
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         self.store.claimed(&self.device(device_id), epoch).await
     }
 
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32> {
         self.store.claim(&self.device(device_id), epoch, own).await
     }
 }
 
-impl<C: Cql> SideTables for WithJournal<C> {
-    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
-        self.store.epochs().await
-    }
+impl<C: Cql> SideTablesOver for WithJournal<C> {
+    type Under = ScyllaStore<C>;
 
-    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
-        self.store.add_epoch(epoch).await
-    }
-
-    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
-        self.store.control_keys().await
-    }
-
-    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
-        self.store.add_control_key(key).await
-    }
-
-    async fn group(&self) -> Result<Option<String>, StoreError> {
-        self.store.group().await
-    }
-
-    async fn keep_group(
-        &self,
-        former: Option<&str>,
-        group: &str,
-    ) -> Result<Option<String>, StoreError> {
-        self.store.keep_group(former, group).await
-    }
-
-    async fn schema_subjects(
-        &self,
-        epoch: i32,
-        from: i32,
-    ) -> Result<Vec<SchemaSubject>, StoreError> {
-        self.store.schema_subjects(epoch, from).await
-    }
-
-    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
-        self.store.schema_in(epoch, slot).await
-    }
-
-    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
-        self.store.add_schema(schema).await
+    fn under(&self) -> &ScyllaStore<C> {
+        &self.store
     }
 
     async fn tags(
@@ -329,7 +270,7 @@ impl<C: Cql> SideTables for WithJournal<C> {
         device_id: &str,
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>, StoreError> {
+    ) -> Result<Vec<Tag>> {
         self.store.tags(&self.device(device_id), from_ms, upto_ms).await
     }
 
@@ -338,7 +279,7 @@ impl<C: Cql> SideTables for WithJournal<C> {
         device_id: &str,
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>, StoreError> {
+    ) -> Result<Vec<Tag>> {
         self.store.tags_to_change(&self.device(device_id), from_ms, upto_ms).await
     }
 
@@ -347,19 +288,15 @@ impl<C: Cql> SideTables for WithJournal<C> {
         device_id: &str,
         tag: &Tag,
         replaced: Option<Revision>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         self.store.put_tag(&self.device(device_id), tag, replaced).await
     }
 
-    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool> {
         self.store.delete_tag(&self.device(device_id), tag).await
     }
 
-    async fn has_tags(&self) -> Result<bool, StoreError> {
-        self.store.has_tags().await
-    }
-
-    async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
+    async fn tagged_devices(&self) -> Result<Vec<String>> {
         let devices = self.store.tagged_devices().await?;
         let own = devices.iter().filter_map(|device| device.strip_prefix(&self.prefix));
         Ok(own.map(str::to_owned).collect())
@@ -367,17 +304,17 @@ impl<C: Cql> SideTables for WithJournal<C> {
 }
 
 impl<C: Cql> Sink for WithJournal<C> {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.write(&ahead.groups).await?;
+    async fn stage(&self, ahead: &Flush) -> Result<()> {
+        TripStoreOver::write(self, &ahead.groups).await?;
         self.journal.stage(ahead).await
     }
 
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        self.write(&flush.groups).await?;
+    async fn commit(&self, flush: &Flush) -> Result<()> {
+        TripStoreOver::write(self, &flush.groups).await?;
         self.journal.commit(flush).await
     }
 
-    async fn position(&self) -> Result<Position, StoreError> {
+    async fn position(&self) -> Result<Position> {
         self.journal.position().await
     }
 }

@@ -4,6 +4,7 @@
 use tstar::internals::identity::{AnyId, TripId, prefix, prefix_range, shard};
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::time::format_time;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
     DeviceScope, LookupResult, Order, TripRow, TripStore, find, latest_end,

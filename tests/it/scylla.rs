@@ -2,6 +2,7 @@
 
 use scylla::value::Row;
 use tstar::internals::store::TripStore;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::scylla::{ScyllaStore, apply_schema};
 
 use crate::conformance::{at, trip};

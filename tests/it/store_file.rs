@@ -8,6 +8,7 @@ use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::sink::Sink;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
     Access, AnyStore, Change, ChangeKind, DeadLetter, DeviceScope, Flush, LetterFilter,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::store::fresh::{FreshStore, MemoryAnswer, MemoryQuestion, OwnerMemory};
-use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{Forget, LookupResult, Order, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};

@@ -5,10 +5,7 @@ use crate::model::epoch::Epoch;
 use crate::model::scalar::{Day, DeviceTime, Offset};
 use crate::store::positions::KeptPositions;
 use crate::store::skip::is_whole;
-use crate::store::{
-    AnyStore, DeviceScope, Forget, Order, StoreError, TripRow, TripStore, WriteGroup,
-};
-use crate::timeline::day_of;
+use crate::store::{AnyStore, DeviceScope, Forget, Order, Result, TripRow, TripStore, WriteGroup};
 
 /// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
 /// the writing partition, so that a preview does not depend on partitions.
@@ -21,54 +18,42 @@ pub struct Overlay<'a> {
     pub partition: i32,
 }
 
-impl Overlay<'_> {
-    /// The rows of both stores after the overlap rule.
-    fn both(&self, mut under: Vec<TripRow>, mut over: Vec<TripRow>) -> Vec<TripRow> {
-        under.iter_mut().for_each(|row| row.partition = self.partition);
-        over.append(&mut under);
-        resolve_overlaps(over)
-    }
-}
-
 impl TripStore for Overlay<'_> {
-    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+    async fn write(&self, groups: &[WriteGroup]) -> Result<()> {
         self.over.write(groups).await
     }
 
-    async fn covering(
+    async fn rows_from(
         &self,
         device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<Option<TripRow>, StoreError> {
-        let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
-        Ok(rows.into_iter().find(|row| (row.start_ms..=row.end_ms).contains(&time_ms)))
-    }
-
-    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
-        let mut under = self.under.rows_of_day(device_id, day).await?;
+        day: Day,
+        from_ms: DeviceTime,
+    ) -> Result<Vec<TripRow>> {
+        let mut under = self.under.rows_from(device_id, day, from_ms).await?;
         // A row that cannot be decoded must not hide another one.
         under.retain(is_whole);
-        Ok(self.both(under, self.over.rows_of_day(device_id, day).await?))
+        under.iter_mut().for_each(|row| row.partition = self.partition);
+        let mut rows = self.over.rows_from(device_id, day, from_ms).await?;
+        rows.append(&mut under);
+        Ok(resolve_overlaps(rows))
     }
 
-    async fn range(
+    async fn days(
         &self,
         device_id: &str,
-        from_ms: DeviceTime,
-        upto_ms: DeviceTime,
+        span: (Day, Day),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        // The overlap rule may hide any number of rows, so neither query can have a limit.
-        let all = usize::MAX;
-        let under = self.under.range(device_id, from_ms, upto_ms, order, all).await?;
-        let over = self.over.range(device_id, from_ms, upto_ms, order, all).await?;
-        let mut rows = self.both(under, over);
+    ) -> Result<Vec<Day>> {
+        let mut days = self.under.days(device_id, span, order, limit).await?;
+        days.append(&mut self.over.days(device_id, span, order, limit).await?);
+        days.sort_unstable();
+        days.dedup();
         if order == Order::Desc {
-            rows.reverse();
+            days.reverse();
         }
-        rows.truncate(limit);
-        Ok(rows)
+        days.truncate(limit);
+        Ok(days)
     }
 
     async fn devices(
@@ -76,7 +61,7 @@ impl TripStore for Overlay<'_> {
         scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         let mut devices = self.under.devices(scope, after, limit).await?;
         devices.append(&mut self.over.devices(scope, after, limit).await?);
         devices.sort_unstable();
@@ -85,23 +70,23 @@ impl TripStore for Overlay<'_> {
         Ok(devices)
     }
 
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>> {
         let mut forgets = self.under.forgets(device_id).await?;
         forgets.append(&mut self.over.forgets(device_id).await?);
         Ok(forgets)
     }
 
-    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>> {
         let under = self.under.erased(device_id).await?;
         let both = under.into_iter().chain(self.over.erased(device_id).await?);
         Ok(both.reduce(Forget::and))
     }
 
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<()> {
         self.over.forget(device_id, forget).await
     }
 
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions> {
         self.over.positions(epoch).await
     }
 
@@ -110,18 +95,18 @@ impl TripStore for Overlay<'_> {
         epoch: &Epoch,
         generation: i32,
         next: (i32, Offset),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.over.keep_position(epoch, generation, next).await
     }
 
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         match self.under.claimed(device_id, epoch).await? {
             None => self.over.claimed(device_id, epoch).await,
             claimed => Ok(claimed),
         }
     }
 
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32> {
         self.over.claim(device_id, epoch, own).await
     }
 }
@@ -134,6 +119,7 @@ mod tests {
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
     use crate::store::EmbeddedStore;
+    use crate::store::memory::ApplyRows as _;
     use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
     /// The trip of samples at these times, minutes since 1970.

@@ -12,7 +12,7 @@ use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::sink::Sink;
 use crate::source::{Batch, Control, SampleError};
-use crate::store::{Flush, Forget, Forgotten, StoreError, TripStore};
+use crate::store::{Flush, Forget, Forgotten, Result, TripStore};
 use crate::telemetry::AUDIT;
 
 /// Minimum interval of lines about control records that change nothing.
@@ -59,7 +59,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Why a control record with a valid signature is rejected: its device belongs to another
     /// partition. A device without a partition is claimed for this one, so that a record in another
     /// partition finds the claim or, once that is erased, the forget.
-    async fn refusal(&self, control: &Control) -> Result<Option<SampleError>, StoreError> {
+    async fn refusal(&self, control: &Control) -> Result<Option<SampleError>> {
         let Control::Forget { offset, device_id, .. } = control;
         if self.claimed_home(device_id, *offset).await? == self.log.partition {
             return Ok(None);
@@ -73,11 +73,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Executes the control record of a batch, or dead-letters it.
-    pub(super) async fn control(
-        &mut self,
-        batch: &Batch,
-        control: &Control,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn control(&mut self, batch: &Batch, control: &Control) -> Result<()> {
         let Some(fault) = self.refusal(control).await? else {
             let outcome = self.carry_out(control).await?;
             self.audit(control, outcome);
@@ -119,7 +115,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 
     /// Whether an earlier forget has erased as much: this one raises no floor. Depends on the log
     /// only, also if instances ahead of this one have carried out later ones.
-    async fn is_repeated(&mut self, device_id: &str, forget: &Forget) -> Result<bool, StoreError> {
+    async fn is_repeated(&mut self, device_id: &str, forget: &Forget) -> Result<bool> {
         let trips = self.trips;
         let known = self.while_answering(trips.forgets(device_id)).await?;
         let covers = |earlier: &Forget| {
@@ -131,7 +127,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Executes a forget. Each step is acknowledged before the next: earlier changes of the device,
     /// its announcement, the erasure, the event. One of a topic that raises no floor is counted
     /// only; in a store of files each is a record that a rebuild needs, and no stranger writes it.
-    async fn carry_out(&mut self, control: &Control) -> Result<Outcome, StoreError> {
+    async fn carry_out(&mut self, control: &Control) -> Result<Outcome> {
         let Control::Forget { offset, device_id, before_ms, key } = control;
         let forget =
             Forget { version: self.log.versions.version_at(*offset), before_ms: *before_ms };

@@ -9,7 +9,7 @@ use crate::model::scalar::Offset;
 use crate::sink::Sink;
 use crate::source::SampleError;
 use crate::store::home;
-use crate::store::{StoreError, TripStore};
+use crate::store::{Result, TripStore};
 
 /// Partition of a device in an epoch.
 #[derive(Clone, Copy)]
@@ -43,11 +43,7 @@ impl ResidentDevices {
 impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// The partition of a device in the epoch of the record at `offset`. Claims a device without
     /// one for this partition.
-    pub(super) async fn claimed_home(
-        &self,
-        device_id: &str,
-        offset: Offset,
-    ) -> Result<i32, StoreError> {
+    pub(super) async fn claimed_home(&self, device_id: &str, offset: Offset) -> Result<i32> {
         let own = self.log.partition;
         let Some(division) = self.log.versions.division_of(offset) else { return Ok(own) };
         let slot = self.devices.find_slot(device_id);

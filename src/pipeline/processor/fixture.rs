@@ -1,7 +1,6 @@
-//! For tests of the processor: batches by hand, and a store in memory that records its requests.
+//! For tests of the processor: batches by hand, and what a store in memory was asked for.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use super::{Processor, ProcessorConfig};
 use crate::model::epoch::{Epoch, LogPartition, Versions};
@@ -9,14 +8,10 @@ use crate::model::partitioner::Partitioner;
 use crate::model::reading::ReadingSet;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
-use crate::model::scalar::{Day, DeviceTime, LogTime, Offset, Version};
-use crate::sink::Sink;
+use crate::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use crate::source::{Array, Batch, DecodedSample, Entry, NoSample, SampleError, span};
-use crate::store::memory::MemoryStore;
-use crate::store::positions::KeptPositions;
-use crate::store::{
-    DeviceScope, Flush, Forget, Order, Position, StoreError, TripRow, TripStore, WriteGroup,
-};
+pub(super) use crate::store::memory::MemoryStore;
+use crate::store::{Flush, Order, TripRow, TripStore as _};
 use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
 
 /// 2026-11-20T23:00:00Z.
@@ -30,130 +25,35 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     runtime.expect("a runtime without threads can be built").block_on(future)
 }
 
-/// A store in memory, and what it was asked for.
-#[derive(Default)]
-pub(super) struct TestStore {
-    pub(super) memory: MemoryStore,
-    /// The number of rows and of dead letters of each call of [`Sink::stage`].
-    pub(super) staged: Mutex<Vec<(usize, usize)>>,
-    /// Position of each commit, and the first offsets of its parts.
-    pub(super) commits: Mutex<Vec<(i64, Vec<i64>)>>,
-    /// The devices and days whose rows were read.
-    pub(super) reads: Mutex<Vec<(String, Day)>>,
+/// The number of rows and of dead letters of each part of a flush that was staged.
+pub(super) fn staged(store: &MemoryStore) -> Vec<(usize, usize)> {
+    let staged = store.flushes().into_iter().filter(|(_, is_whole)| !is_whole);
+    staged.map(|(flush, _)| (flush.groups.len(), flush.dead_letters.len())).collect()
 }
 
-impl TestStore {
-    /// Takes the devices whose rows were read since the last call.
-    pub(super) fn take_reads(&self) -> Vec<String> {
-        let reads = std::mem::take(&mut *self.reads.lock().unwrap());
-        reads.into_iter().map(|(device, _)| device).collect()
-    }
-
-    /// The rows of a device.
-    pub(super) fn rows(&self, device_id: &str) -> Vec<TripRow> {
-        let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
-        block_on(self.memory.range(device_id, from, upto, Order::Asc, usize::MAX)).unwrap()
-    }
+/// Position of each commit, and the first offsets of its parts.
+pub(super) fn commits(store: &MemoryStore) -> Vec<(i64, Vec<i64>)> {
+    let parts = |flush: &Flush| flush.parts.iter().map(|part| part.first_offset.get()).collect();
+    let commits = store.flushes().into_iter().filter(|(_, is_whole)| *is_whole);
+    commits.map(|(flush, _)| (flush.position.delivered.get(), parts(&flush))).collect()
 }
 
-impl TripStore for TestStore {
-    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
-        self.memory.write(groups).await
-    }
-
-    async fn covering(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<Option<TripRow>, StoreError> {
-        self.memory.covering(device_id, time_ms).await
-    }
-
-    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
-        self.reads.lock().unwrap().push((device_id.to_owned(), day));
-        self.memory.rows_of_day(device_id, day).await
-    }
-
-    async fn range(
-        &self,
-        device_id: &str,
-        from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        self.memory.range(device_id, from_ms, upto_ms, order, limit).await
-    }
-
-    async fn devices(
-        &self,
-        scope: DeviceScope,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        self.memory.devices(scope, after, limit).await
-    }
-
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        self.memory.forgets(device_id).await
-    }
-
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        TripStore::forget(&self.memory, device_id, forget).await
-    }
-
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
-        self.memory.positions(epoch).await
-    }
-
-    async fn keep_position(
-        &self,
-        epoch: &Epoch,
-        generation: i32,
-        next: (i32, Offset),
-    ) -> Result<(), StoreError> {
-        self.memory.keep_position(epoch, generation, next).await
-    }
-
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
-        self.memory.claimed(device_id, epoch).await
-    }
-
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
-        self.memory.claim(device_id, epoch, own).await
-    }
-}
-
-impl Sink for TestStore {
-    async fn stage(&self, ahead: &Flush) -> Result<(), StoreError> {
-        self.staged.lock().unwrap().push((ahead.groups.len(), ahead.dead_letters.len()));
-        self.memory.stage(ahead).await
-    }
-
-    async fn commit(&self, flush: &Flush) -> Result<(), StoreError> {
-        let parts = flush.parts.iter().map(|part| part.first_offset.get()).collect();
-        self.commits.lock().unwrap().push((flush.position.delivered.get(), parts));
-        self.memory.commit(flush).await
-    }
-
-    async fn position(&self) -> Result<Position, StoreError> {
-        self.memory.position().await
-    }
+/// The rows of a device.
+pub(super) fn rows(store: &MemoryStore, device_id: &str) -> Vec<TripRow> {
+    let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
+    block_on(store.range(device_id, from, upto, Order::Asc, usize::MAX)).unwrap()
 }
 
 /// A processor of files.
 pub(super) fn processor(
-    store: &TestStore,
+    store: &MemoryStore,
     config: ProcessorConfig,
-) -> Processor<'_, TestStore, TestStore> {
+) -> Processor<'_, MemoryStore> {
     block_on(Processor::new(store, &Rules::default(), config)).unwrap()
 }
 
 /// A processor of partition 3 of a topic whose devices belong to the partition that they claim.
-pub(super) fn of_topic(
-    store: &TestStore,
-    config: ProcessorConfig,
-) -> Processor<'_, TestStore, TestStore> {
+pub(super) fn of_topic(store: &MemoryStore, config: ProcessorConfig) -> Processor<'_, MemoryStore> {
     let epoch = Epoch {
         epoch: 1,
         topic: "samples".into(),

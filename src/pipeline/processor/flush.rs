@@ -11,9 +11,7 @@ use super::Processor;
 use super::schedule::FlushCost;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::sink::Sink;
-use crate::store::{
-    Change, ChangeKind, Flush, Position, StoreError, TripRow, TripStore, WriteGroup,
-};
+use crate::store::{Change, ChangeKind, Flush, Position, Result, TripRow, TripStore, WriteGroup};
 use crate::timeline::{LegFilter, Trip};
 
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
@@ -62,7 +60,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 
     /// Flushes, or starts to spill if memory is full of devices with few samples each. While
     /// spilling, the devices in memory stay there until the spill is absorbed.
-    pub(super) async fn flush_or_spill(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn flush_or_spill(&mut self) -> Result<()> {
         if let Some(spiller) = &mut self.spiller
             && !spiller.is_active()
             && self.devices.is_full()
@@ -79,18 +77,18 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// # Errors
     /// The store fails; then nothing of this flush counts as stored, and the processor must not be
     /// used any more.
-    pub async fn flush(&mut self) -> Result<(), StoreError> {
+    pub async fn flush(&mut self) -> Result<()> {
         self.flush_trips(Extent::All).await
     }
 
     /// Writes the trips that are due; all dirty ones without
     /// [`ProcessorConfig::by_trip`](super::ProcessorConfig::by_trip), or if memory is full.
-    pub(super) async fn flush_due(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn flush_due(&mut self) -> Result<()> {
         let is_some = self.config.by_trip && !self.devices.is_full();
         self.flush_trips(if is_some { Extent::Due } else { Extent::All }).await
     }
 
-    async fn flush_trips(&mut self, extent: Extent) -> Result<(), StoreError> {
+    async fn flush_trips(&mut self, extent: Extent) -> Result<()> {
         let (began, dirty) = (Instant::now(), self.devices.dirty_count());
         self.schedule.start_round();
         let (last, staged) = metered(self.stage_all(extent)).await;
@@ -102,7 +100,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Stages the spilled samples, or the changes of trips. Returns the last batch of rows.
-    async fn stage_all(&mut self, extent: Extent) -> Result<Flush, StoreError> {
+    async fn stage_all(&mut self, extent: Extent) -> Result<Flush> {
         match self.spiller.take_if(|spiller| !spiller.is_empty()) {
             Some(mut spiller) => {
                 let last = self.absorb_spill(&mut spiller).await;
@@ -114,7 +112,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Commits what was staged, with the last batch of rows, and evicts if memory is full.
-    async fn commit(&mut self, mut last: Flush) -> Result<(), StoreError> {
+    async fn commit(&mut self, mut last: Flush) -> Result<()> {
         let is_full = self.devices.is_full();
         last.dead_letters = self.letters.take_all();
         last.parts = std::mem::take(&mut self.parts);
@@ -151,7 +149,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Builds the rows of dirty trips and stages them, except for the last batch, which it returns.
-    pub(super) async fn stage_changes(&mut self, extent: Extent) -> Result<Flush, StoreError> {
+    pub(super) async fn stage_changes(&mut self, extent: Extent) -> Result<Flush> {
         let mut rows = Flush::default();
         let mut bytes = 0;
         let schedule = &self.schedule;

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::super::Budget;
 use super::super::ProcessorConfig;
 use super::super::fixture::{
-    EVENING, MINUTE, TestStore, block_on, processor, push_sample, sample, samples,
+    EVENING, MINUTE, MemoryStore, block_on, commits, processor, push_sample, rows, sample, samples,
+    staged,
 };
 use super::*;
 use crate::model::input_format::InputFormat;
@@ -38,7 +39,7 @@ fn part(first_offset: i64, upto_bytes: u64) -> Part {
 /// A flush is due after the interval, for whatever it would write.
 #[test]
 fn a_flush_is_due_where_something_waits() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, slow());
     let of_part = Batch { part: Some(part(0, 1)), ..Batch::default() };
     let moved = Batch { next_offset: Some(Offset(9)), ..Batch::default() };
@@ -53,13 +54,13 @@ fn a_flush_is_due_where_something_waits() {
     assert_eq!((processor.counts().flushes, processor.counts().trips_written), (3, 1));
     block_on(processor.flush()).unwrap();
     assert_eq!(processor.counts().flushes, 3);
-    let commits = [(0, vec![0]), (9, vec![]), (10, vec![])];
-    assert_eq!(*store.commits.lock().unwrap(), commits);
+    let expected = [(0, vec![0]), (9, vec![]), (10, vec![])];
+    assert_eq!(commits(&store), expected);
 }
 
 #[test]
 fn a_flush_has_the_latest_state_of_each_part() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, slow());
     for part in [part(0, 1), part(0, 2), part(5, 1), part(5, 3)] {
         block_on(processor.absorb(&Batch { part: Some(part), ..Batch::default() })).unwrap();
@@ -67,12 +68,12 @@ fn a_flush_has_the_latest_state_of_each_part() {
     let upto: Vec<u64> = processor.parts.iter().map(|part| part.upto_bytes).collect();
     assert_eq!(upto, [2, 3]);
     block_on(processor.flush()).unwrap();
-    assert_eq!(*store.commits.lock().unwrap(), [(0, vec![0, 5])]);
+    assert_eq!(commits(&store), [(0, vec![0, 5])]);
 }
 
 #[test]
 fn a_flush_is_due_at_once_only_if_memory_is_full_or_its_time_has_come() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let full = ProcessorConfig { memory: 1, ..slow() };
     let soon = ProcessorConfig { flush_interval: Duration::ZERO, ..slow() };
     for (config, is_due) in [(slow(), false), (full, true)] {
@@ -88,18 +89,18 @@ fn a_flush_is_due_at_once_only_if_memory_is_full_or_its_time_has_come() {
 #[test]
 fn a_flush_that_is_due_writes_the_trips_that_are() {
     for (by_trip, memory, written) in [(true, 1 << 20, 0), (true, 1, 1), (false, 1 << 20, 1)] {
-        let store = TestStore::default();
+        let store = MemoryStore::default();
         let mut processor = processor(&store, ProcessorConfig { by_trip, memory, ..slow() });
         block_on(processor.absorb(&samples(0, &[("van", 0)]))).unwrap();
         block_on(processor.flush_due()).unwrap();
-        assert_eq!(store.rows("van").len(), written);
+        assert_eq!(rows(&store, "van").len(), written);
     }
 }
 
 /// Samples are spilled if memory is full and loads would be repeated, where that is allowed.
 #[test]
 fn samples_are_spilled_if_memory_is_full_of_devices_with_few() {
-    let (store, folder) = (TestStore::default(), tempfile::tempdir().unwrap());
+    let (store, folder) = (MemoryStore::default(), tempfile::tempdir().unwrap());
     let start = |memory, samples_each: i64| {
         let mut processor = processor(&store, ProcessorConfig { memory, ..slow() });
         block_on(processor.enable_spill(Spill::new(folder.path()))).unwrap();
@@ -117,7 +118,7 @@ fn samples_are_spilled_if_memory_is_full_of_devices_with_few() {
 
 #[test]
 fn a_trip_that_cannot_grow_is_counted_when_it_is_written() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, slow());
     let day: Vec<_> = (0..=288).map(|nth| ("van", nth * 5 - 1000)).collect();
     block_on(processor.absorb(&samples(0, &day))).unwrap();
@@ -129,15 +130,15 @@ fn a_trip_that_cannot_grow_is_counted_when_it_is_written() {
 /// Rows are staged by number, and their paths by size.
 #[test]
 fn a_large_flush_is_staged_in_parts() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut many = processor(&store, slow());
     let names: Vec<String> = (0..=STAGED.0).map(|nth| format!("van-{nth}")).collect();
     let batch = samples(0, &names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>());
     block_on(many.absorb(&batch)).unwrap();
     block_on(many.flush()).unwrap();
-    assert_eq!(*store.staged.lock().unwrap(), [(STAGED.0, 0)]);
+    assert_eq!(staged(&store), [(STAGED.0, 0)]);
     assert_eq!(many.counts().trips_written, STAGED.0 as u64 + 1);
-    assert!(names.iter().all(|name| store.rows(name).len() == 1));
+    assert!(names.iter().all(|name| rows(&store, name).len() == 1));
 }
 
 /// A batch of samples a second, whose positions cannot be compressed.
@@ -161,22 +162,22 @@ fn long_trip(device: &str, first_offset: i64) -> Batch {
 
 #[test]
 fn long_paths_are_staged_in_parts() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, slow());
     for (nth, device) in (0..).zip(["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]) {
         block_on(processor.absorb(&long_trip(device, nth * 60_000))).unwrap();
     }
     block_on(processor.flush()).unwrap();
-    let bytes = store.rows("a")[0].path.len();
+    let bytes = rows(&store, "a")[0].path.len();
     let each = STAGED.1.div_ceil(bytes);
     assert!(each < 10, "a path has {bytes} bytes");
-    assert_eq!(store.staged.lock().unwrap()[0], (each, 0));
+    assert_eq!(staged(&store)[0], (each, 0));
 }
 
 /// The devices that drive stay in memory, and are not loaded again.
 #[test]
 fn a_full_memory_is_evicted_by_half() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let flush = |limit: usize| {
         let budget = Budget::new(limit);
         let mut processor = processor(&store, slow()).sharing(Arc::clone(&budget));
@@ -195,7 +196,7 @@ fn a_full_memory_is_evicted_by_half() {
 /// A trip is written with what it was at the flush, and stays dirty for what comes after.
 #[test]
 fn only_what_is_due_is_taken() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, slow());
     block_on(processor.absorb(&samples(0, &[("van", 0), ("van", 60)]))).unwrap();
     let slot = processor.devices.find_slot("van").unwrap();

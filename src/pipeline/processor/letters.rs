@@ -9,7 +9,7 @@ use crate::sink::Sink;
 use crate::source::{
     Array, Batch, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, memory_of_headers,
 };
-use crate::store::{DeadLetter, Flush, StoreError, TripStore};
+use crate::store::{DeadLetter, Flush, Result, TripStore};
 
 /// Maximum memory of pending dead letters, bytes; above it they are staged without a flush. Actual
 /// usage is higher: a growing vector reserves twice its length, and strings have overhead.
@@ -194,7 +194,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 
     /// Sends the pending dead letters if they use too much memory, possibly before the rows of
     /// their record.
-    pub(super) async fn stage_dead(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn stage_dead(&mut self) -> Result<()> {
         if self.letters.bytes <= MAX_PENDING_BYTES {
             return Ok(());
         }

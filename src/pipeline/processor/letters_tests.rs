@@ -1,6 +1,6 @@
 use super::super::ProcessorConfig;
 use super::super::fixture::{
-    EVENING, TestStore, array, bad_json, block_on, processor, push_entry, push_sample, samples,
+    EVENING, MemoryStore, array, bad_json, block_on, processor, push_entry, push_sample, samples,
 };
 use super::*;
 use crate::model::reason::DropReason;
@@ -10,11 +10,11 @@ use crate::telemetry::counts::SampleCounts;
 
 /// Absorbs a batch. Returns the counts, and the element, value and message of each dead letter.
 fn absorb(batch: &Batch) -> (SampleCounts, Vec<(Option<u32>, String, String)>) {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, ProcessorConfig::default());
     block_on(processor.absorb(batch)).unwrap();
     block_on(processor.flush()).unwrap();
-    let letters = store.memory.dead_letters().into_iter().map(|letter| {
+    let letters = store.dead_letters().into_iter().map(|letter| {
         assert_eq!(letter.value_bytes, letter.value.len() as u64);
         (letter.element, String::from_utf8(letter.value).unwrap(), letter.message)
     });
@@ -162,23 +162,23 @@ fn letter_of(batch: &Batch) -> DeadLetter {
 /// The letters of large records are staged before a flush, those of small ones with it.
 #[test]
 fn letters_are_staged_when_they_take_too_much_memory() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, ProcessorConfig::default());
     let large = vec![b'x'; MAX_PENDING_BYTES / 2];
     for (raw, staged) in [(&b"x"[..], 0), (&large, 0), (&large, 3), (b"x", 3)] {
         let mut batch = Batch::default();
         push_entry(&mut batch, 7, raw, Err(bad_json()));
         block_on(processor.absorb(&batch)).unwrap();
-        assert_eq!(store.memory.dead_letters().len(), staged);
+        assert_eq!(store.dead_letters().len(), staged);
     }
     block_on(processor.flush()).unwrap();
-    assert_eq!(store.memory.dead_letters().len(), 4);
+    assert_eq!(store.dead_letters().len(), 4);
 }
 
 /// Absorbs records of a file with these values, none of which can be used; each is of this many
 /// elements. Returns the first offset, element, number and value of each letter.
 fn of_file(values: &[&str]) -> Vec<(i64, Option<u32>, u64, String)> {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, ProcessorConfig::default());
     for (value, offset) in values.iter().zip(0..) {
         let mut batch = Batch { origin: "log".into(), ..Batch::default() };
@@ -191,7 +191,7 @@ fn of_file(values: &[&str]) -> Vec<(i64, Option<u32>, u64, String)> {
     }
     block_on(processor.flush()).unwrap();
     assert_eq!(processor.counts().dead(), values.len() as u64, "I3 counts elements");
-    let letters = store.memory.dead_letters().into_iter();
+    let letters = store.dead_letters().into_iter();
     let shown = |letter: DeadLetter| {
         let value = String::from_utf8(letter.value).unwrap();
         (letter.offset.get(), letter.element, letter.count, value)

@@ -12,7 +12,7 @@ use crate::sink::Sink;
 use crate::source::{Batch, Entry};
 use crate::store::home;
 use crate::store::skip::decoded;
-use crate::store::{Forget, StoreError, TripRow, TripStore};
+use crate::store::{Forget, Result, TripRow, TripStore};
 use crate::timeline::Trip;
 
 /// Known forgets of a device.
@@ -32,11 +32,7 @@ struct LoadedDevice {
     erased: Option<Forget>,
 }
 
-async fn find(
-    store: &impl TripStore,
-    name: &str,
-    days: &[Day],
-) -> Result<LoadedDevice, StoreError> {
+async fn find(store: &impl TripStore, name: &str, days: &[Day]) -> Result<LoadedDevice> {
     if days.is_empty() {
         return Ok(LoadedDevice::default());
     }
@@ -54,7 +50,7 @@ async fn find_own(
     (name, days): (&str, &[Day]),
     unknown: Option<Division>,
     own: i32,
-) -> Result<(Option<i32>, Option<LoadedDevice>), StoreError> {
+) -> Result<(Option<i32>, Option<LoadedDevice>)> {
     let asked = match &unknown {
         Some(division) => Some(home(store, name, division, own).await?),
         None => None,
@@ -90,7 +86,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         batch: &Batch,
         ahead: &[Entry],
         class: &EntryClass<'_>,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<usize> {
         let EntryClass::Sample(decoded) = class else { return Ok(0) };
         let slot = self.devices.slot_of(batch.text(&decoded.device));
         let (time_ms, offset) = (decoded.sample.time_ms, ahead[0].offset);
@@ -141,12 +137,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 
     /// Loads what the next entries need, several devices concurrently: across a network, many
     /// requests take as long as one.
-    async fn load_several(
-        &mut self,
-        batch: &Batch,
-        ahead: &[Entry],
-        at: Version,
-    ) -> Result<(), StoreError> {
+    async fn load_several(&mut self, batch: &Batch, ahead: &[Entry], at: Version) -> Result<()> {
         let mut wanted: IndexMap<usize, (Option<Division>, Vec<Day>)> = IndexMap::new();
         let division = self.log.versions.division_of(ahead[0].offset);
         // In the next epoch, a device may belong to another partition.
@@ -200,7 +191,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         days: &[Day],
         found: LoadedDevice,
         at: Version,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (_, device) = self.devices.at_mut(slot);
         let is_behind =
             found.erased.is_some_and(|forget| device.erase(&forget) && forget.version >= at);

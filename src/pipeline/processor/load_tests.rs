@@ -1,15 +1,16 @@
 use super::super::ProcessorConfig;
 use super::super::fixture::{
-    EVENING, MINUTE, TestStore, block_on, of_topic, processor, row, samples,
+    EVENING, MINUTE, MemoryStore, block_on, of_topic, processor, row, samples,
 };
 use super::*;
 use crate::model::scalar::Offset;
 use crate::source::spill::Spill;
+use crate::store::memory::ApplyRows as _;
 
 /// Of two stored trips that overlap, one stands; it is counted.
 #[test]
 fn stored_trips_that_overlap_are_counted() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     // Both days have the older one, and its copy in the second is gone.
     let newer = TripRow { version: Version(4), ..row("van", (80, 100)) };
     block_on(store.apply(&[row("van", (0, 90)), newer])).unwrap();
@@ -23,7 +24,7 @@ fn stored_trips_that_overlap_are_counted() {
 /// Rows of a partition that the device does not belong to are ignored.
 #[test]
 fn stored_trips_of_another_partition_are_counted() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let foreign = TripRow { partition: 5, ..row("van", (0, 10)) };
     let own = TripRow { partition: 3, ..row("van", (20, 30)) };
     block_on(store.claim("van", 1, 3)).unwrap();
@@ -42,7 +43,7 @@ fn stored_trips_of_another_partition_are_counted() {
 fn several_devices_are_loaded_together() {
     let batch = samples(0, &[("a", 0), ("b", 0), ("b", 1), ("c", 0), ("d", 0)]);
     for (loads, expected) in [(1, &["a"][..]), (2, &["a", "b"]), (3, &["a", "b", "c"])] {
-        let store = TestStore::default();
+        let store = MemoryStore::default();
         let mut processor = of_topic(&store, ProcessorConfig { loads, ..Default::default() });
         let class = processor.classifier.classify(&batch.entries[0]);
         block_on(processor.load(&batch, &batch.entries, &class)).unwrap();
@@ -57,7 +58,7 @@ fn several_devices_are_loaded_together() {
 fn only_an_empty_store_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     for (stored, position, is_read) in [(0, 0, false), (1, 0, true), (0, 9, true), (1, 9, true)] {
-        let store = TestStore::default();
+        let store = MemoryStore::default();
         block_on(store.apply(&vec![row("a", (0, 1)); stored])).unwrap();
         let mut processor = processor(&store, ProcessorConfig::default());
         let moved = Batch { next_offset: Some(Offset(position)), ..Batch::default() };

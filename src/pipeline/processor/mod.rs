@@ -70,7 +70,7 @@ use crate::model::scalar::Offset;
 use crate::sink::Sink;
 use crate::source::spill::Spill;
 use crate::source::{Batch, Source, SourceError};
-use crate::store::{DeviceScope, Position, StoreError, TripStore};
+use crate::store::{DeviceScope, Position, Result, StoreError, TripStore};
 use crate::telemetry::SAMPLE_DELAY;
 pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::timeline::{LegFilter, Limits};
@@ -125,11 +125,7 @@ impl<'a, S: TripStore + Sink> Processor<'a, S> {
     ///
     /// # Errors
     /// The position cannot be read from the store.
-    pub async fn new(
-        store: &'a S,
-        rules: &Rules,
-        config: ProcessorConfig,
-    ) -> Result<Self, StoreError> {
+    pub async fn new(store: &'a S, rules: &Rules, config: ProcessorConfig) -> Result<Self> {
         Self::of_log((store, store), LogPartition::of_files(), rules, config).await
     }
 }
@@ -145,7 +141,7 @@ impl<'a, T: TripStore, S: Sink> Processor<'a, T, S> {
         log: LogPartition,
         rules: &Rules,
         config: ProcessorConfig,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let position = sink.position().await?;
         Ok(Self {
             trips,
@@ -177,7 +173,7 @@ impl<'a, T: TripStore, S: Sink> Processor<'a, T, S> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn enable_spill(&mut self, spill: Spill) -> Result<(), StoreError> {
+    pub async fn enable_spill(&mut self, spill: Spill) -> Result<()> {
         // A store whose trips were erased has a position above 0, so its forgets are still read.
         let is_empty = self.position.delivered == Offset(0)
             && self.trips.devices(DeviceScope::All, None, 1).await?.is_empty();
@@ -261,7 +257,7 @@ impl<'a, T: TripStore, S: Sink> Processor<'a, T, S> {
     ///
     /// # Errors
     /// The store cannot be read, or samples cannot be spilled.
-    pub async fn absorb(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    pub async fn absorb(&mut self, batch: &Batch) -> Result<()> {
         if self.is_spilling() && batch.control.is_some() {
             // Samples before the control record are absorbed before it is executed.
             self.flush().await?;

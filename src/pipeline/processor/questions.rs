@@ -118,7 +118,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 mod tests {
     use super::super::ProcessorConfig;
     use super::super::fixture::{
-        EVENING, MINUTE, TestStore, block_on, of_topic, processor, samples,
+        EVENING, MINUTE, MemoryStore, block_on, of_topic, processor, samples,
     };
     use super::*;
     use crate::model::scalar::{DeviceTime, Version};
@@ -136,11 +136,11 @@ mod tests {
 
     #[test]
     fn an_answer_has_the_trips_that_the_store_may_lack() {
-        let store = TestStore::default();
+        let store = MemoryStore::default();
         let mut processor = processor(&store, ProcessorConfig::default());
         let of = [("van", 0), ("van", 1), ("van", 20), ("van", 40), ("van", 60)];
         block_on(processor.absorb(&samples(0, &of))).unwrap();
-        let ask = |processor: &Processor<'_, TestStore, TestStore>, span, order| {
+        let ask = |processor: &Processor<'_, MemoryStore>, span, order| {
             starts(&processor.answer(&question("van", span, order)))
         };
         assert_eq!(ask(&processor, (1, 40), Order::Asc), [0, 20]);
@@ -156,7 +156,7 @@ mod tests {
     /// Of a device without a claim nothing is known, until the claim is.
     #[test]
     fn an_owner_answers_for_the_devices_that_it_has_claimed() {
-        let store = TestStore::default();
+        let store = MemoryStore::default();
         let mut processor = of_topic(&store, ProcessorConfig::default());
         block_on(store.claim("bus", 1, 5)).unwrap();
         block_on(processor.absorb(&samples(7, &[("van", 0), ("bus", 0)]))).unwrap();
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn questions_are_answered_before_a_batch_and_while_something_is_waited_for() {
-        let (store, (ask, questions)) = (TestStore::default(), mpsc::channel(100));
+        let (store, (ask, questions)) = (MemoryStore::default(), mpsc::channel(100));
         let processor = processor(&store, ProcessorConfig::default());
         let mut processor = processor.answering(questions);
         let waiting = || {

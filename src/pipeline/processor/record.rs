@@ -6,7 +6,7 @@ use super::letters::RefusedElements;
 use crate::model::reason::{DeadReason, DropReason};
 use crate::sink::Sink;
 use crate::source::{Batch, DecodedSample, Entry, SampleError};
-use crate::store::{StoreError, TripStore};
+use crate::store::{Result, TripStore};
 use crate::telemetry;
 use crate::telemetry::counts::{DUPLICATE, SKIPPED};
 use crate::timeline::Outcome;
@@ -26,7 +26,7 @@ pub enum EntryOutcome {
 }
 
 impl<T: TripStore, S: Sink> Processor<'_, T, S> {
-    pub(super) async fn absorb_records(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    pub(super) async fn absorb_records(&mut self, batch: &Batch) -> Result<()> {
         let mut rest = &batch.entries[..];
         while let Some(first) = rest.first() {
             let ready = self.absorb_ready(batch, rest);
@@ -44,12 +44,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Absorbs the record that consists of the first `length` entries of `ahead`.
-    async fn absorb_record(
-        &mut self,
-        batch: &Batch,
-        ahead: &[Entry],
-        length: usize,
-    ) -> Result<(), StoreError> {
+    async fn absorb_record(&mut self, batch: &Batch, ahead: &[Entry], length: usize) -> Result<()> {
         let record = &ahead[..length];
         // Most records have one sample and need no list of slots.
         if let [entry] = record {
@@ -84,7 +79,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     ///
     /// # Errors
     /// As for [`Processor::absorb`].
-    pub async fn absorb_traced(&mut self, batch: &Batch) -> Result<Vec<EntryOutcome>, StoreError> {
+    pub async fn absorb_traced(&mut self, batch: &Batch) -> Result<Vec<EntryOutcome>> {
         self.outcomes = Some(Vec::with_capacity(batch.entries.len()));
         let absorbed = self.absorb(batch).await;
         let outcomes = self.outcomes.take().unwrap_or_default();

@@ -1,7 +1,7 @@
 use super::super::ProcessorConfig;
 use super::super::fixture::{
-    EVENING, MINUTE, TestStore, array, bad_json, block_on, processor, push_entry, push_sample,
-    samples,
+    EVENING, MINUTE, MemoryStore, array, bad_json, block_on, processor, push_entry, push_sample,
+    rows, samples,
 };
 use super::*;
 use crate::identity::DeviceId;
@@ -30,7 +30,7 @@ fn an_entry_has_an_outcome() {
     {
         push_entry(&mut batch, offset, b"{}", content);
     }
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, ProcessorConfig::default());
     let outcomes = block_on(processor.absorb_traced(&batch)).unwrap();
     let counted = |result, count| EntryOutcome::Counted(result, count);
@@ -63,7 +63,7 @@ fn an_entry_has_an_outcome() {
 /// The elements of an array are traced, each with its own.
 #[test]
 fn an_element_has_an_outcome() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, ProcessorConfig::default());
     let mut batch = array(0, vec![Err(bad_json()), Err(NoSample::Skipped(1))]);
     push_sample(&mut batch, 0, "van", 0);
@@ -80,7 +80,7 @@ fn an_element_has_an_outcome() {
 /// A forget is counted, and is behind the position at once.
 #[test]
 fn a_control_record_is_counted() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, ProcessorConfig::default());
     block_on(processor.absorb(&samples(0, &[("van", 0)]))).unwrap();
     let control = Some(Control::Forget {
@@ -94,15 +94,15 @@ fn a_control_record_is_counted() {
     assert_eq!((counts.controls, counts.delivered, counts.trips_written), (1, 1, 1));
     assert_eq!(counts.flushes, 0, "what comes before it is staged");
     assert_eq!(processor.position().delivered, Offset(8));
-    assert!(store.rows("van").is_empty());
-    assert_eq!(store.memory.forgotten().len(), 1);
+    assert!(rows(&store, "van").is_empty());
+    assert_eq!(store.forgotten().len(), 1);
 }
 
 /// A forget that raises no floor leaves no row and no event, also while the device has changes that
 /// are not flushed. One that is read again is carried out again.
 #[test]
 fn a_forget_that_raises_no_floor_is_counted_only() {
-    let store = TestStore::default();
+    let store = MemoryStore::default();
     let mut processor = processor(&store, ProcessorConfig::default());
     let key = || Some("ops".into());
     let mut forget = |offset, minute| {
@@ -112,8 +112,8 @@ fn a_forget_that_raises_no_floor_is_counted_only() {
             Some(Control::Forget { offset: Offset(offset), device_id, before_ms, key: key() });
         block_on(processor.absorb(&Batch { control, ..Batch::default() })).unwrap();
         let counts = processor.counts();
-        let rows = block_on(store.memory.forgets("van")).unwrap().len();
-        (counts.controls, counts.forgets_repeated, rows, store.memory.forgotten().len())
+        let rows = block_on(store.forgets("van")).unwrap().len();
+        (counts.controls, counts.forgets_repeated, rows, store.forgotten().len())
     };
     assert_eq!(forget(7, 10), (1, 0, 1, 1));
     assert_eq!(forget(8, 10), (2, 1, 1, 1), "a copy");
@@ -131,5 +131,5 @@ fn a_forget_that_raises_no_floor_is_counted_only() {
     block_on(processor.absorb(&Batch { control, ..Batch::default() })).unwrap();
     assert_eq!(processor.position().delivered, Offset(22));
     block_on(processor.flush()).unwrap();
-    assert_eq!(store.rows("van").len(), 1);
+    assert_eq!(rows(&store, "van").len(), 1);
 }

@@ -11,7 +11,7 @@ use super::{Processor, ProcessorConfig};
 use crate::sink::Sink;
 use crate::source::spill::{GROUPS, GroupSamples, Spill};
 use crate::source::{Batch, DecodedSample, Entry};
-use crate::store::{Flush, StoreError, TripStore};
+use crate::store::{Flush, Result, StoreError, TripStore};
 
 /// Maximum size of the spill, as a multiple of the memory limit: spilled samples are not durable
 /// yet.
@@ -69,22 +69,17 @@ impl Spiller {
         self.samples.bytes() > self.max_bytes || elapsed >= self.max_age
     }
 
-    fn push(
-        &mut self,
-        batch: &Batch,
-        entry: &Entry,
-        decoded: &DecodedSample,
-    ) -> Result<(), StoreError> {
+    fn push(&mut self, batch: &Batch, entry: &Entry, decoded: &DecodedSample) -> Result<()> {
         self.samples.push(batch, entry, decoded).map_err(|error| self.failed(error))
     }
 
     /// Removes the samples of a group and returns them in arrival order.
-    fn take_group(&mut self, group: usize) -> Result<GroupSamples, StoreError> {
+    fn take_group(&mut self, group: usize) -> Result<GroupSamples> {
         self.samples.take_group(group).map_err(|error| self.failed(error))
     }
 
     /// The next samples of a group; `None` at the end.
-    fn next_batch(&self, group: &mut GroupSamples) -> Result<Option<Batch>, StoreError> {
+    fn next_batch(&self, group: &mut GroupSamples) -> Result<Option<Batch>> {
         group.next_batch().map_err(|error| self.failed(error))
     }
 
@@ -101,7 +96,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Spills the samples of a batch. Entries that are not samples are counted now.
-    pub(super) fn spill_batch(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    pub(super) fn spill_batch(&mut self, batch: &Batch) -> Result<()> {
         for record in batch.entries.chunk_by(|one, next| one.offset == next.offset) {
             let mut refused = RefusedElements::default();
             for (nth, entry) in record.iter().enumerate() {
@@ -124,10 +119,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     }
 
     /// Absorbs the spilled samples group by group and evicts each group. Returns the last rows.
-    pub(super) async fn absorb_spill(
-        &mut self,
-        spiller: &mut Spiller,
-    ) -> Result<Flush, StoreError> {
+    pub(super) async fn absorb_spill(&mut self, spiller: &mut Spiller) -> Result<Flush> {
         let groups = self.devices.split_off(GROUPS, |name| spiller.samples.group_of(name));
         let mut last = Flush::default();
         for (nth, group) in groups.into_iter().enumerate() {
@@ -153,7 +145,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{TestStore, block_on, processor, samples};
+    use super::super::fixture::{MemoryStore, block_on, processor, rows, samples, staged};
     use super::*;
 
     #[test]
@@ -182,21 +174,20 @@ mod tests {
     /// A group that is larger than its share of memory is written in parts.
     #[test]
     fn a_spill_is_absorbed_within_its_share_of_memory() {
-        let staged = |memory| {
-            let (store, folder) = (TestStore::default(), tempfile::tempdir().unwrap());
+        let parts = |memory| {
+            let (store, folder) = (MemoryStore::default(), tempfile::tempdir().unwrap());
             let config = ProcessorConfig { memory, ..ProcessorConfig::default() };
             let mut processor = processor(&store, config);
             block_on(processor.enable_spill(Spill::new(folder.path()))).unwrap();
             processor.spiller.as_mut().unwrap().start();
             let of: Vec<_> = (-5000..0).map(|minute| ("van", minute)).collect();
             block_on(processor.absorb(&samples(0, &of))).unwrap();
-            assert!(processor.counts().flushes == 0 && store.rows("van").is_empty());
+            assert!(processor.counts().flushes == 0 && rows(&store, "van").is_empty());
             block_on(processor.flush()).unwrap();
-            assert_eq!(store.rows("van").iter().map(|row| row.samples).sum::<i32>(), 5000);
-            let staged = store.staged.lock().unwrap();
-            staged.iter().filter(|(rows, _)| *rows > 0).count()
+            assert_eq!(rows(&store, "van").iter().map(|row| row.samples).sum::<i32>(), 5000);
+            staged(&store).iter().filter(|(rows, _)| *rows > 0).count()
         };
         // After each of three batches, and at the end.
-        assert_eq!([staged(100), staged(1 << 30)], [3, 1]);
+        assert_eq!([parts(100), parts(1 << 30)], [3, 1]);
     }
 }

@@ -10,6 +10,9 @@ use crate::timeline::{DAY_MS, day_of};
 /// Size of the first page and of the largest, days. Each page is twice as large as the one before.
 const PAGE_SIZES: (usize, usize) = (16, 1024);
 
+/// The first and the last day that a device time may have.
+pub(in crate::store) const ALL_DAYS: (Day, Day) = (Day::MIN, Day::MAX);
+
 /// The days that are still to be read.
 pub(in crate::store) struct Days {
     from: Day,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::model::scalar::Day;
-use crate::store::{DeviceScope, StoreError, TripStore};
+use crate::store::{DeviceScope, Result, TripStore};
 
 /// Devices of one page.
 const PAGE: usize = 1000;
@@ -27,7 +27,7 @@ impl<'a, S: TripStore> DevicePages<'a, S> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn next(&mut self) -> Result<Option<Vec<String>>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<String>>> {
         let devices = self.store.devices(self.scope, self.after.as_deref(), PAGE).await?;
         self.after = devices.last().cloned();
         Ok((!devices.is_empty()).then_some(devices))
@@ -76,7 +76,7 @@ impl<'a, S: TripStore> DevicesOfDays<'a, S> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn next(&mut self) -> Result<Option<String>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<String>> {
         for of_day in &mut self.days {
             if of_day.ahead.is_empty() && !of_day.is_at_end {
                 let scope = DeviceScope::OfDay(of_day.day);

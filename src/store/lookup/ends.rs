@@ -3,7 +3,7 @@
 use crate::codec::trip_row::{VersionedSpan, resolve_overlaps};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::store::{RowError, StoreError, TripRow, TripStore, skip};
+use crate::store::{Result, RowError, TripRow, TripStore, skip};
 
 /// Days of a device that are searched for its last trip. A day may be in the index without a trip:
 /// after a crash, or after an erasure.
@@ -91,10 +91,7 @@ fn trips_of_day(device_id: &str, day: Day, mut rows: Vec<TripEnd>) -> Vec<TripEn
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn latest_end(
-    store: &impl TripStore,
-    device_id: &str,
-) -> Result<Option<TripEnd>, StoreError> {
+pub async fn latest_end(store: &impl TripStore, device_id: &str) -> Result<Option<TripEnd>> {
     for day in store.latest_days(device_id, DAYS).await? {
         let rows = store.ends_of_day(device_id, day, ROWS).await?;
         if let Some(latest) = trips_of_day(device_id, day, rows).pop() {
@@ -108,11 +105,7 @@ pub async fn latest_end(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn count_trips(
-    store: &impl TripStore,
-    device_id: &str,
-    day: Day,
-) -> Result<usize, StoreError> {
+pub async fn count_trips(store: &impl TripStore, device_id: &str, day: Day) -> Result<usize> {
     let rows = store.ends_of_day(device_id, day, MAX_COUNTED).await?;
     Ok(trips_of_day(device_id, day, rows).len())
 }
@@ -120,7 +113,7 @@ pub async fn count_trips(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::memory::MemoryStore;
+    use crate::store::memory::{ApplyRows as _, MemoryStore};
     use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
 
     fn end(minutes: (i64, i64), version: i64) -> TripEnd {

@@ -17,7 +17,7 @@ use super::{LookupResult, covering, device_of_uuid};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::identity::AnyId;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::store::{Forget, Order, StoreError, TripRow, TripStore};
+use crate::store::{Forget, Order, Result, StoreError, TripRow, TripStore};
 
 /// A question to the owner of a device.
 #[derive(Clone, Debug)]
@@ -154,11 +154,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn find_at(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<FreshLookup, StoreError> {
+    pub async fn find_at(&self, device_id: &str, time_ms: DeviceTime) -> Result<FreshLookup> {
         let mut floor = None;
         let (rows, complete_before) = loop {
             let span = (time_ms, time_ms);
@@ -197,7 +193,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         device_id: &str,
         rows: &mut Vec<FreshRow>,
         floor: &mut Option<Forget>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let known = floor.take();
         *floor = self.store.erased(device_id).await?;
         let Some(forget) = floor else { return Ok(true) };
@@ -211,7 +207,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn find(&self, id: &AnyId) -> Result<FreshLookup, StoreError> {
+    pub async fn find(&self, id: &AnyId) -> Result<FreshLookup> {
         let uuid = match id {
             AnyId::Trip(id) => return self.find_at(&id.device_id, id.t_star_ms).await,
             AnyId::Uuid(uuid) => uuid,
@@ -234,7 +230,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         &self,
         device_id: &str,
         time_ms: DeviceTime,
-    ) -> Result<(Option<FreshRow>, Option<FreshRow>), StoreError> {
+    ) -> Result<(Option<FreshRow>, Option<FreshRow>)> {
         let neighbour = |order| self.neighbour(device_id, time_ms, order);
         try_join(neighbour(Order::Desc), neighbour(Order::Asc)).await
     }
@@ -244,7 +240,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         device_id: &str,
         time_ms: DeviceTime,
         order: Order,
-    ) -> Result<Option<FreshRow>, StoreError> {
+    ) -> Result<Option<FreshRow>> {
         let span = match order {
             Order::Asc => (time_ms, DeviceTime::MAX),
             Order::Desc => (DeviceTime::MIN, time_ms),
@@ -269,7 +265,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         (mut from_ms, mut upto_ms): (DeviceTime, DeviceTime),
         order: Order,
         limit: usize,
-    ) -> Result<FreshTrips, StoreError> {
+    ) -> Result<FreshTrips> {
         let (mut found, mut complete_before) = (Vec::new(), Some(Version::MAX));
         let mut floor = None;
         loop {

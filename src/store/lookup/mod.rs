@@ -8,7 +8,7 @@ pub mod fresh;
 pub use self::device_pages::{DevicePages, DevicesOfDays};
 pub use self::ends::{TripEnd, count_trips, latest_end};
 use super::skip::{Missing, collecting};
-use super::{DeviceScope, Forget, StoreError, TripRow, TripStore, was_erased};
+use super::{DeviceScope, Forget, Result, TripRow, TripStore, was_erased};
 use crate::identity::{AnyId, UuidId};
 use crate::model::scalar::DeviceTime;
 use crate::timeline::day_of;
@@ -37,7 +37,7 @@ pub async fn find_at<S: TripStore>(
     store: &S,
     device_id: &str,
     time_ms: DeviceTime,
-) -> Result<LookupResult, StoreError> {
+) -> Result<LookupResult> {
     if let Some(row) = covering(store, device_id, time_ms).await? {
         return Ok(LookupResult::Trip(Box::new(row)));
     }
@@ -49,13 +49,13 @@ pub async fn find_at<S: TripStore>(
 /// The trip of a device that covers a time.
 ///
 /// # Errors
-/// [`StoreError::Malformed`] if a row covers the time, and none that can be decoded; or the store
+/// `StoreError::Malformed` if a row covers the time, and none that can be decoded; or the store
 /// cannot be read.
 async fn covering<S: TripStore>(
     store: &S,
     device_id: &str,
     time_ms: DeviceTime,
-) -> Result<Option<TripRow>, StoreError> {
+) -> Result<Option<TripRow>> {
     let (found, skipped) = collecting(store.covering(device_id, time_ms)).await;
     let (found, mut missing) = (found?, Missing::default());
     missing.add(skipped, (time_ms, time_ms), found.as_slice());
@@ -67,7 +67,7 @@ async fn covering<S: TripStore>(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<LookupResult, StoreError> {
+pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<LookupResult> {
     match id {
         AnyId::Trip(id) => find_at(store, &id.device_id, id.t_star_ms).await,
         AnyId::Uuid(id) => {
@@ -78,10 +78,7 @@ pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<LookupResult, S
 }
 
 /// The trip of a UUID.
-async fn covering_uuid<S: TripStore>(
-    store: &S,
-    id: &UuidId,
-) -> Result<Option<TripRow>, StoreError> {
+async fn covering_uuid<S: TripStore>(store: &S, id: &UuidId) -> Result<Option<TripRow>> {
     match device_of_uuid(store, id).await? {
         Some(device_id) => covering(store, &device_id, id.t_star_ms).await,
         None => Ok(None),
@@ -90,10 +87,7 @@ async fn covering_uuid<S: TripStore>(
 
 /// The device of a UUID. The UUID contains only a hash of the device id, but its time selects a day
 /// that the trip touches (also for a retired id), and its hash a shard of that day's device index.
-async fn device_of_uuid<S: TripStore>(
-    store: &S,
-    id: &UuidId,
-) -> Result<Option<String>, StoreError> {
+async fn device_of_uuid<S: TripStore>(store: &S, id: &UuidId) -> Result<Option<String>> {
     let scope = DeviceScope::OfShard(day_of(id.t_star_ms), id.shard());
     let mut pages = DevicePages::new(store, scope);
     while let Some(devices) = pages.next().await? {

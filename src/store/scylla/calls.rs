@@ -10,13 +10,13 @@ use scylla::serialize::row::SerializeRow;
 use super::Shared;
 use super::cql::{Columns, Cql, Page};
 use super::requests::Failure;
-use crate::store::StoreError;
+use crate::store::Result;
 
 impl<C: Cql> Shared<C> {
     /// Runs writes concurrently, up to the limit of the session, until all are acknowledged.
-    pub(super) async fn all<F>(&self, writes: Vec<F>) -> Result<(), StoreError>
+    pub(super) async fn all<F>(&self, writes: Vec<F>) -> Result<()>
     where
-        F: Future<Output = Result<(), StoreError>>,
+        F: Future<Output = Result<()>>,
     {
         let mut writes = stream::iter(writes).buffer_unordered(self.concurrency);
         while let Some(written) = writes.next().await {
@@ -32,7 +32,7 @@ impl<C: Cql> Shared<C> {
         select: &C::Statement,
         values: &(impl SerializeRow + Sync),
         from: PagingState,
-    ) -> Result<Page<R>, StoreError>
+    ) -> Result<Page<R>>
     where
         R: for<'row> DeserializeRow<'row, 'row> + Send,
     {
@@ -48,7 +48,7 @@ impl<C: Cql> Shared<C> {
         doing: &'static str,
         select: &C::Statement,
         values: impl SerializeRow + Sync,
-    ) -> Result<Vec<R>, StoreError>
+    ) -> Result<Vec<R>>
     where
         R: for<'row> DeserializeRow<'row, 'row> + Send,
     {
@@ -68,7 +68,7 @@ impl<C: Cql> Shared<C> {
         select: &C::Statement,
         values: impl SerializeRow + Sync,
         decode: impl Fn(R) -> Result<T, Failure>,
-    ) -> Result<Vec<T>, StoreError>
+    ) -> Result<Vec<T>>
     where
         R: for<'row> DeserializeRow<'row, 'row> + Send,
     {
@@ -85,7 +85,7 @@ impl<C: Cql> Shared<C> {
         doing: &'static str,
         statement: &C::Statement,
         values: impl SerializeRow + Sync,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
         let write = || self.session.execute(statement, &values);
         self.retry.until_acknowledged(doing, write).await
@@ -98,7 +98,7 @@ impl<C: Cql> Shared<C> {
         doing: &'static str,
         statement: &C::Statement,
         values: impl SerializeRow + Sync,
-    ) -> Result<(Columns, bool), StoreError> {
+    ) -> Result<(Columns, bool)> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
         let attempts = AtomicU32::new(0);
         let write = || {

@@ -8,7 +8,7 @@ use scylla::value::{CqlTimestamp, CqlValue};
 use super::Shared;
 use super::cql::{Columns, Cql};
 use super::forgets::Days;
-use crate::store::{Forget, StoreError};
+use crate::store::{Forget, Result};
 
 /// The partition of the claim that existed before a conditional insert. If there was none, Scylla
 /// returns the columns as nulls and Cassandra returns none.
@@ -20,7 +20,7 @@ fn existing_claim(answer: Columns) -> Option<i32> {
 
 impl<C: Cql> Shared<C> {
     /// Claims that forgets have moved to their records, by epoch.
-    async fn moved_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>, StoreError> {
+    async fn moved_claims(&self, device_id: &str) -> Result<BTreeMap<i32, i32>> {
         let select = &self.statements.trips.moved_claims;
         let rows = self.rows("reading a claim", select, (device_id,)).await?;
         let claims =
@@ -28,11 +28,7 @@ impl<C: Cql> Shared<C> {
         Ok(rows.into_iter().filter_map(claims).flatten().collect())
     }
 
-    pub(super) async fn claimed(
-        &self,
-        device_id: &str,
-        epoch: i32,
-    ) -> Result<Option<i32>, StoreError> {
+    pub(super) async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         let select = &self.statements.trips.claim_of;
         let rows: Vec<(Option<i32>,)> =
             self.rows("reading a claim", select, (device_id, epoch)).await?;
@@ -41,12 +37,7 @@ impl<C: Cql> Shared<C> {
         Ok(self.moved_claims(device_id).await?.remove(&epoch).or(existing))
     }
 
-    pub(super) async fn claim(
-        &self,
-        device_id: &str,
-        epoch: i32,
-        partition: i32,
-    ) -> Result<i32, StoreError> {
+    pub(super) async fn claim(&self, device_id: &str, epoch: i32, partition: i32) -> Result<i32> {
         let (insert, values) = (&self.statements.trips.claim, (device_id, epoch, partition));
         // An attempt without an answer may have been applied; the next one then finds its claim.
         let (answer, _) = self.conditional("claiming a partition", insert, values).await?;
@@ -56,11 +47,7 @@ impl<C: Cql> Shared<C> {
 
     /// Moves the claims of a device to its forgets if the device has no day left. Copies before it
     /// deletes, so that a reader finds at least one of the two.
-    pub(super) async fn erase_claims(
-        &self,
-        device_id: &str,
-        forget: &Forget,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn erase_claims(&self, device_id: &str, forget: &Forget) -> Result<()> {
         let statements = &self.statements.trips;
         let bounds = (device_id, CqlTimestamp(i64::MIN), CqlTimestamp(i64::MAX), 1);
         let left: Vec<(CqlTimestamp,)> =

@@ -19,8 +19,8 @@ use super::statements::Statements;
 use super::tls::Layer;
 use super::{Consistency, ScyllaUrl, ServerOptions, Shared, schema};
 use crate::model::time::format_duration;
-use crate::store::StoreError;
 use crate::store::hooks::TestCounter;
+use crate::store::{Result, StoreError};
 
 /// Maximum time of one attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -84,7 +84,7 @@ impl Consistency {
 
 /// Connects a session without a keyspace. The driver does not retry: it gives up on some writes,
 /// and [`RetryPolicy`] retries every request.
-pub(super) async fn session(url: &ScyllaUrl, retry: &RetryPolicy) -> Result<Session, StoreError> {
+pub(super) async fn session(url: &ScyllaUrl, retry: &RetryPolicy) -> Result<Session> {
     let options = retry.options();
     let limit = options.patience.map_or(CONNECT_TIMEOUT, |patience| patience.min(CONNECT_TIMEOUT));
     let request_timeout = options.request_timeout.min(limit);
@@ -157,10 +157,7 @@ fn check_datacenter(session: &Session, datacenter: &str) -> Result<(), String> {
 }
 
 /// Connects to a keyspace, checks its tables and prepares the statements.
-pub(super) async fn connect(
-    url: &ScyllaUrl,
-    options: ServerOptions,
-) -> Result<Shared<Session>, StoreError> {
+pub(super) async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Shared<Session>> {
     let retry = RetryPolicy::new::<Session>(url, options);
     let session = session(url, &retry).await?;
     check_tables(&session, url, &retry).await?;
@@ -170,10 +167,7 @@ pub(super) async fn connect(
 }
 
 /// Prepares the statements over a connection in the keyspace.
-pub(super) async fn prepare<C: Cql>(
-    session: C,
-    retry: RetryPolicy,
-) -> Result<Shared<C>, StoreError> {
+pub(super) async fn prepare<C: Cql>(session: C, retry: RetryPolicy) -> Result<Shared<C>> {
     let concurrency = retry.options().concurrency.max(1);
     let prepare = || Statements::prepare(&session, retry.options().consistency);
     let statements = retry.until_acknowledged("preparing its statements", prepare).await?;
@@ -187,7 +181,7 @@ pub(super) async fn tables(
     session: &Session,
     url: &ScyllaUrl,
     retry: &RetryPolicy,
-) -> Result<BTreeMap<String, String>, StoreError> {
+) -> Result<BTreeMap<String, String>> {
     let select = "SELECT table_name, comment FROM system_schema.tables WHERE keyspace_name = ?";
     let list = || async {
         let found = session.query_unpaged(select, (&url.keyspace,)).await?.into_rows_result()?;
@@ -197,10 +191,7 @@ pub(super) async fn tables(
 }
 
 /// Checks the format of the tables, if there are any.
-pub(super) fn check_format(
-    tables: &BTreeMap<String, String>,
-    url: &ScyllaUrl,
-) -> Result<(), StoreError> {
+pub(super) fn check_format(tables: &BTreeMap<String, String>, url: &ScyllaUrl) -> Result<()> {
     let Some(comment) = tables.get(TABLES[0]) else { return Ok(()) };
     let (location, known) = (url.to_string(), FORMAT);
     match comment.strip_prefix(FORMAT_PREFIX).and_then(|number| number.parse().ok()) {
@@ -213,11 +204,7 @@ pub(super) fn check_format(
     }
 }
 
-async fn check_tables(
-    session: &Session,
-    url: &ScyllaUrl,
-    retry: &RetryPolicy,
-) -> Result<(), StoreError> {
+async fn check_tables(session: &Session, url: &ScyllaUrl, retry: &RetryPolicy) -> Result<()> {
     let found = tables(session, url, retry).await?;
     check_format(&found, url)?;
     let missing: Vec<_> = TABLES.into_iter().filter(|name| !found.contains_key(*name)).collect();

@@ -9,7 +9,7 @@ use scylla::response::PagingState;
 
 use super::Shared;
 use super::cql::Cql;
-use crate::store::StoreError;
+use crate::store::Result;
 
 /// Maximum number of devices that one scan collects (8 MB of the longest ids).
 const MAX_COLLECTED: usize = 1 << 15;
@@ -45,11 +45,7 @@ impl DevicePage {
 
 impl<C: Cql> Shared<C> {
     /// Scans the whole table, and keeps the first ids after `after` in memory.
-    pub(super) async fn find_devices(
-        &self,
-        after: &str,
-        limit: usize,
-    ) -> Result<DevicePage, StoreError> {
+    pub(super) async fn find_devices(&self, after: &str, limit: usize) -> Result<DevicePage> {
         let (select, max) = (&self.statements.trips.devices, limit.max(MAX_COLLECTED));
         let (mut devices, mut from) = (BTreeSet::new(), Some(PagingState::start()));
         let (read_at, mut is_last) = (Instant::now(), true);

@@ -7,10 +7,11 @@ use scylla::value::CqlTimestamp;
 
 use super::cql::Cql;
 use super::row::{Raw, bucket};
+use super::trips::READING_DAY;
 use super::{ScyllaStore, Shared};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::store::{Forget, StoreError};
+use crate::store::{Forget, Order, Result};
 use crate::timeline::day_of;
 
 /// The recorded days of a forget.
@@ -21,7 +22,7 @@ type ForgetRow = (String, Option<i64>, Option<CqlTimestamp>, Days);
 
 impl<C: Cql> Shared<C> {
     /// The forgets of a device, in log order.
-    pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+    pub(super) async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>> {
         let (doing, select) = ("reading forgets", &self.statements.trips.forgets);
         let rows: Vec<(i64, CqlTimestamp, Days)> = self.rows(doing, select, (device_id,)).await?;
         let forget = |(version, before, _): (i64, CqlTimestamp, Days)| Forget {
@@ -32,7 +33,7 @@ impl<C: Cql> Shared<C> {
     }
 
     /// The forgets of a device combined into one.
-    pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+    pub(super) async fn erased(&self, device_id: &str) -> Result<Option<Forget>> {
         let (doing, select) = ("reading forgets", &self.statements.trips.erased);
         let rows: Vec<(Option<i64>, Option<CqlTimestamp>, i64)> =
             self.rows(doing, select, (device_id,)).await?;
@@ -45,10 +46,7 @@ impl<C: Cql> Shared<C> {
 
     /// The devices with a forget at or after a version, and the last version of each. One that was
     /// being written is on less than a quorum, and counts once a read finds it.
-    pub(super) async fn erased_since(
-        &self,
-        first: Version,
-    ) -> Result<BTreeMap<String, Version>, StoreError> {
+    pub(super) async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>> {
         let (doing, select) = ("reading every forget", &self.statements.trips.all_forgets);
         let (mut devices, mut from) = (BTreeMap::new(), Some(PagingState::start()));
         while let Some(at) = from {
@@ -66,28 +64,24 @@ impl<C: Cql> Shared<C> {
 
     /// The days that a forget affects: those in the index, and those that an earlier attempt has
     /// recorded, which it may have removed from the index.
-    async fn days_to_erase(
-        &self,
-        device_id: &str,
-        forget: &Forget,
-    ) -> Result<BTreeSet<Day>, StoreError> {
+    async fn days_to_erase(&self, device_id: &str, forget: &Forget) -> Result<BTreeSet<Day>> {
         let select = &self.statements.trips.recorded_days;
         let recorded: Vec<(Option<CqlTimestamp>, Days)> =
             self.rows("reading forgets", select, (device_id, forget.version.0)).await?;
         let recorded = recorded.into_iter().filter_map(|(_, days)| days).flatten();
         let mut days: BTreeSet<Day> = recorded.map(|bucket| day_of(DeviceTime(bucket.0))).collect();
         let last = day_of(forget.before_ms);
-        days.extend(self.days_of(device_id, day_of(DeviceTime::MIN), last).await?);
+        days.extend(self.page_of_days(device_id, (Day::MIN, last), Order::Asc, usize::MAX).await?);
         Ok(days)
     }
 
     /// Whether a day has a trip of a device; rows without a version do not count.
-    async fn holds_trip(&self, device_id: &str, day: Day) -> Result<bool, StoreError> {
-        let raw = self.raw_rows_of_day(device_id, day, DeviceTime::MIN).await?;
+    async fn holds_trip(&self, device_id: &str, day: Day) -> Result<bool> {
+        let raw = self.raw_rows(READING_DAY, (device_id, day), DeviceTime::MIN).await?;
         Ok(raw.iter().any(Raw::has_version))
     }
 
-    async fn unlist(&self, device_id: &str, day: Day, version: Version) -> Result<(), StoreError> {
+    async fn unlist(&self, device_id: &str, day: Day, version: Version) -> Result<()> {
         let (statements, bucket) = (&self.statements.trips, bucket(day));
         let shard = i32::from(identity::shard(device_id));
         let of_device = (version.0, device_id, bucket);
@@ -99,11 +93,7 @@ impl<C: Cql> Shared<C> {
 
 impl<C: Cql> ScyllaStore<C> {
     /// Records a forget. Returns the days that it affects.
-    pub(super) async fn record(
-        &self,
-        device_id: &str,
-        forget: &Forget,
-    ) -> Result<BTreeSet<Day>, StoreError> {
+    pub(super) async fn record(&self, device_id: &str, forget: &Forget) -> Result<BTreeSet<Day>> {
         let (shared, version) = (&self.shared, forget.version);
         let before = CqlTimestamp(forget.before_ms.ms());
         let days = shared.days_to_erase(device_id, forget).await?;
@@ -117,7 +107,7 @@ impl<C: Cql> ScyllaStore<C> {
     }
 
     /// Carries out a forget; each step is acknowledged before the next.
-    pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    pub(super) async fn erase(&self, device_id: &str, forget: &Forget) -> Result<()> {
         let (shared, statements) = (&self.shared, &self.shared.statements.trips);
         let (version, before) = (forget.version, CqlTimestamp(forget.before_ms.ms()));
         let days = self.record(device_id, forget).await?;

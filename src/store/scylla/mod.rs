@@ -37,7 +37,7 @@ pub use requests::Failure;
 use requests::RetryPolicy;
 use statements::Statements;
 
-use super::StoreError;
+use super::Result;
 use super::hooks::TestCounter;
 use crate::model::scalar::DeviceTime;
 
@@ -154,11 +154,11 @@ impl ScyllaStore {
     /// Connects to the nodes of a store and prepares its statements.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`] after [`ServerOptions::patience`],
-    /// [`StoreError::Options`] if TLS cannot be set up or the datacenter is unknown,
-    /// [`StoreError::NoSchema`] for a keyspace without the tables, [`StoreError::NotAStore`] and
-    /// [`StoreError::FormatTooNew`] for one with tables of another format.
-    pub async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Self, StoreError> {
+    /// `StoreError::Unreachable` after [`ServerOptions::patience`],
+    /// `StoreError::Options` if TLS cannot be set up or the datacenter is unknown,
+    /// `StoreError::NoSchema` for a keyspace without the tables, `StoreError::NotAStore` and
+    /// `StoreError::FormatTooNew` for one with tables of another format.
+    pub async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Self> {
         let shared = Arc::new(connect::connect(url, options).await?);
         Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })
     }
@@ -173,8 +173,8 @@ impl ScyllaStore {
     /// The state of the servers and tables.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`] or [`StoreError::Failed`].
-    pub async fn health(&self) -> Result<Health, StoreError> {
+    /// `StoreError::Unreachable` or `StoreError::Failed`.
+    pub async fn health(&self) -> Result<Health> {
         let keyspace = self.shared.session.get_keyspace();
         let name = keyspace.as_deref().map_or("", String::as_str);
         schema::inspect(&self.shared.session, &self.shared.retry, name).await
@@ -187,11 +187,7 @@ impl<C: Cql> ScyllaStore<C> {
     /// # Errors
     /// The statements cannot be prepared.
     #[cfg(feature = "internals")]
-    pub async fn over(
-        session: C,
-        url: &ScyllaUrl,
-        options: ServerOptions,
-    ) -> Result<Self, StoreError> {
+    pub async fn over(session: C, url: &ScyllaUrl, options: ServerOptions) -> Result<Self> {
         let retry = RetryPolicy::new::<C>(url, options);
         let shared = Arc::new(connect::prepare(session, retry).await?);
         Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })

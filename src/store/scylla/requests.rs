@@ -16,7 +16,7 @@ use scylla::errors::{
 
 use super::cql::Cql;
 use super::{ScyllaUrl, ServerOptions};
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 use crate::telemetry;
 
 /// Delay before the first retry; each further delay is twice as long.
@@ -196,7 +196,7 @@ impl RetryPolicy {
         &self,
         doing: &'static str,
         request: impl Fn() -> F,
-    ) -> Result<T, StoreError>
+    ) -> Result<T>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -293,7 +293,7 @@ mod tests {
         retry: &RetryPolicy,
         failures: u32,
         error: ExecutionError,
-    ) -> Result<u32, StoreError> {
+    ) -> Result<u32> {
         let attempts = AtomicU32::new(0);
         let request = || async {
             let before = attempts.fetch_add(1, Ordering::Relaxed);

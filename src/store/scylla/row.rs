@@ -12,7 +12,7 @@ use crate::codec::kind;
 use crate::codec::trip_row::trip_columns;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::store::raw::{Cell, CellKind, RawRow};
-use crate::store::{RowError, StoreError, TripRow, WriteGroup};
+use crate::store::{Result, RowError, TripRow, WriteGroup};
 use crate::timeline::day_of;
 
 /// Why a row without some of its columns is not a trip.
@@ -192,7 +192,7 @@ pub(super) fn bucket(day: Day) -> CqlTimestamp {
 
 /// Rejects a trip whose write would be lost or would delete other trips: a version that is not a
 /// valid write timestamp, or an inverted span.
-pub(super) fn check(trip: &TripRow) -> Result<(), StoreError> {
+pub(super) fn check(trip: &TripRow) -> Result<()> {
     let reason = if trip.version <= Version(0) {
         format!("its version is {}, but versions are write timestamps above 0", trip.version)
     } else if trip.start_ms > trip.end_ms {

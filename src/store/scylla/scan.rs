@@ -7,20 +7,17 @@ use scylla::value::CqlTimestamp;
 
 use super::ScyllaStore;
 use super::cql::Cql;
-use super::row::{Raw, bucket};
+use super::row::Raw;
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime};
+use crate::store::lookup::days::ALL_DAYS;
 use crate::store::raw::{RawRow, ScanCursor};
-use crate::store::{StoreError, TripRow};
-use crate::timeline::day_of;
+use crate::store::{Order, Result, TripRow, TripStore as _};
 
 const READING: &str = "reading every trip";
 
 impl<C: Cql> ScyllaStore<C> {
-    async fn every_row(
-        &self,
-        from: PagingState,
-    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
+    async fn every_row(&self, from: PagingState) -> Result<(Vec<RawRow>, Option<ScanCursor>)> {
         let (shared, select) = (&self.shared, &self.shared.statements.trips.all_rows);
         let (page, next) = shared.page::<Raw>(READING, select, &(), from).await?;
         let rows = page.into_iter().map(Raw::into_raw_row).collect();
@@ -34,7 +31,7 @@ impl<C: Cql> ScyllaStore<C> {
         &self,
         device_id: Option<&str>,
         from: Option<ScanCursor>,
-    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
+    ) -> Result<(Vec<RawRow>, Option<ScanCursor>)> {
         let Some(device_id) = device_id else {
             return match from {
                 Some(ScanCursor::Page(state)) => self.every_row(state).await,
@@ -43,24 +40,15 @@ impl<C: Cql> ScyllaStore<C> {
         };
         let mut days = match from {
             Some(ScanCursor::Days(days)) => days,
-            _ => {
-                let (first, last) = (day_of(DeviceTime::MIN), day_of(DeviceTime::MAX));
-                self.shared.days_of(device_id, first, last).await?.into()
-            }
+            _ => self.days(device_id, ALL_DAYS, Order::Asc, usize::MAX).await?.into(),
         };
         let Some(day) = days.pop_front() else { return Ok((Vec::new(), None)) };
         let rows = self.raw_day(device_id, day).await?;
         Ok((rows, Some(ScanCursor::Days(days))))
     }
 
-    pub(in crate::store) async fn raw_day(
-        &self,
-        device_id: &str,
-        day: Day,
-    ) -> Result<Vec<RawRow>, StoreError> {
-        let (shared, select) = (&self.shared, &self.shared.statements.trips.of_day);
-        let of_day = (device_id, bucket(day), CqlTimestamp(i64::MIN));
-        let rows: Vec<Raw> = shared.rows(READING, select, of_day).await?;
+    pub(in crate::store) async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>> {
+        let rows = self.shared.raw_rows(READING, (device_id, day), DeviceTime::MIN).await?;
         Ok(rows.into_iter().map(Raw::into_raw_row).collect())
     }
 
@@ -68,11 +56,11 @@ impl<C: Cql> ScyllaStore<C> {
         &self,
         device_id: &str,
         days: &[Day],
-    ) -> Result<Vec<Day>, StoreError> {
+    ) -> Result<Vec<Day>> {
         let (Some(&first), Some(&last)) = (days.first(), days.last()) else {
             return Ok(Vec::new());
         };
-        let listed = self.shared.days_of(device_id, first, last).await?;
+        let listed = self.days(device_id, (first, last), Order::Asc, usize::MAX).await?;
         let listed: BTreeSet<Day> = listed.into_iter().collect();
         let shard = i32::from(identity::shard(device_id));
         let mut missing = Vec::new();
@@ -90,7 +78,7 @@ impl<C: Cql> ScyllaStore<C> {
         &self,
         wrong: &[RawRow],
         right: &[TripRow],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let remove = &self.shared.statements.trips.remove;
         for row in wrong {
             // A right row with the same key replaces it. A deletion would also hide the right row.

@@ -11,7 +11,7 @@ use scylla::value::Row;
 use super::connect;
 use super::requests::RetryPolicy;
 use super::{ScyllaUrl, ServerOptions};
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 
 /// The schema files, trips first.
 const FILES: [&str; 3] = [
@@ -49,7 +49,7 @@ pub async fn apply_schema(
     url: &ScyllaUrl,
     options: ServerOptions,
     create_keyspace: Option<u32>,
-) -> Result<Vec<String>, StoreError> {
+) -> Result<Vec<String>> {
     let retry = RetryPolicy::new::<Session>(url, options);
     let session = connect::session(url, &retry).await?;
     if let Some(replicas) = create_keyspace {
@@ -87,7 +87,7 @@ async fn execute(
     retry: &RetryPolicy,
     doing: &'static str,
     statement: &str,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let run = || async { Ok(session.query_unpaged(statement, ()).await.map(drop)?) };
     retry.until_acknowledged(doing, run).await
 }
@@ -97,7 +97,7 @@ pub(super) async fn replicas(
     session: &Session,
     url: &ScyllaUrl,
     retry: &RetryPolicy,
-) -> Result<u32, StoreError> {
+) -> Result<u32> {
     let select = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let read = || async {
         let found = session.query_unpaged(select, (&url.keyspace,)).await?.into_rows_result()?;
@@ -130,10 +130,7 @@ pub(super) fn is_scylla(session: &Session) -> bool {
 }
 
 /// The version of the server; for Scylla its own one, not that of the compatible Cassandra.
-pub(super) async fn server_version(
-    session: &Session,
-    retry: &RetryPolicy,
-) -> Result<String, StoreError> {
+pub(super) async fn server_version(session: &Session, retry: &RetryPolicy) -> Result<String> {
     let select = if is_scylla(session) {
         "SELECT version FROM system.versions WHERE key = 'local'"
     } else {
@@ -162,7 +159,7 @@ async fn set_tombstone_gc(
     retry: &RetryPolicy,
     replicas: u32,
     notes: &mut Vec<String>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let wanted = tombstone_gc(replicas);
     for table in TOMBSTONE_TABLES {
         let alter = format!("ALTER TABLE {table} WITH tombstone_gc = {wanted}");
@@ -194,7 +191,7 @@ pub(super) async fn inspect(
     session: &Session,
     retry: &RetryPolicy,
     keyspace: &str,
-) -> Result<Health, StoreError> {
+) -> Result<Health> {
     let version = server_version(session, retry).await?;
     let kind = if is_scylla(session) { "Scylla" } else { "Cassandra or compatible:" };
     let mut notes = Vec::new();
@@ -248,11 +245,7 @@ fn grace_seconds(described: &str) -> Option<u64> {
 }
 
 /// The statement that would create the table as it is.
-async fn describe(
-    session: &Session,
-    retry: &RetryPolicy,
-    table: &str,
-) -> Result<String, StoreError> {
+async fn describe(session: &Session, retry: &RetryPolicy, table: &str) -> Result<String> {
     let describe = format!("DESCRIBE TABLE {table}");
     let read = || async {
         let found = session.query_unpaged(describe.as_str(), ()).await?.into_rows_result()?;

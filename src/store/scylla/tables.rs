@@ -16,7 +16,7 @@ use crate::model::scalar::{DeviceTime, Version};
 use crate::model::schema::{SchemaSubject, SchemaVerdict};
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
 use crate::store::schemas::{KeptSchema, SLOTS_PER_READ};
-use crate::store::{Forget, SideTables, StoreError, TripStore as _};
+use crate::store::{Forget, Result, SideTables, TripStore as _};
 use crate::timeline::day_of;
 
 const TAGS: &str = "SELECT t_star, key, value, written, revision FROM trip_tags
@@ -128,7 +128,7 @@ fn read_decision(answer: Columns) -> Decision {
 }
 
 impl<C: Cql> Shared<C> {
-    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool> {
         let (key, revision) = (tag.key.as_str(), tag.revision.0);
         let values = (device_id, CqlTimestamp(tag.t_star_ms.ms()), key, revision);
         let statement = &self.statements.side.delete_tag;
@@ -142,11 +142,7 @@ impl<C: Cql> ScyllaStore<C> {
     /// Erases the tags before the floor that no trip covers any more. Deletes are conditional, so
     /// they are ordered with the writes, which a delete at the version of the forget would not be:
     /// most tags are younger.
-    pub(super) async fn erase_tags(
-        &self,
-        device_id: &str,
-        forget: &Forget,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn erase_tags(&self, device_id: &str, forget: &Forget) -> Result<()> {
         let upto_ms = forget.before_ms.saturating_sub(1);
         for tag in self.tags_to_change(device_id, DeviceTime::MIN, upto_ms).await? {
             let time_ms = tag.t_star_ms;
@@ -162,12 +158,12 @@ impl<C: Cql> ScyllaStore<C> {
 }
 
 impl<C: Cql> SideTables for ScyllaStore<C> {
-    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+    async fn epochs(&self) -> Result<Vec<Epoch>> {
         let select = &self.shared.statements.side.epochs;
         self.shared.at_once("reading the epochs", select, (), read_epoch).await
     }
 
-    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool> {
         let (shared, insert) = (&self.shared, &self.shared.statements.side.add_epoch);
         let (number, topic, base) = (epoch.epoch, &epoch.topic, epoch.base.0);
         let (rules, partitioner) = (epoch.rules.to_json(), epoch.partitioner.name());
@@ -180,13 +176,13 @@ impl<C: Cql> SideTables for ScyllaStore<C> {
         Ok(applied(&answer) || (is_repeated && self.epochs().await?.contains(epoch)))
     }
 
-    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+    async fn control_keys(&self) -> Result<Vec<NamedKey>> {
         let select = &self.shared.statements.side.control_keys;
         let named = |(name, fingerprint)| Ok(NamedKey { name, fingerprint });
         self.shared.at_once("reading the control keys", select, (), named).await
     }
 
-    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool> {
         let (shared, insert) = (&self.shared, &self.shared.statements.side.add_control_key);
         let values = (&key.name, &key.fingerprint);
         let added = shared.conditional("adding a control key", insert, values).await?;
@@ -195,18 +191,14 @@ impl<C: Cql> SideTables for ScyllaStore<C> {
         Ok(applied(&answer) || (is_repeated && self.control_keys().await?.contains(key)))
     }
 
-    async fn group(&self) -> Result<Option<String>, StoreError> {
+    async fn group(&self) -> Result<Option<String>> {
         let select = &self.shared.statements.side.group;
         let name = |(name,): (String,)| Ok(name);
         let found = self.shared.at_once("reading the consumer group", select, (), name).await?;
         Ok(found.into_iter().next())
     }
 
-    async fn keep_group(
-        &self,
-        former: Option<&str>,
-        group: &str,
-    ) -> Result<Option<String>, StoreError> {
+    async fn keep_group(&self, former: Option<&str>, group: &str) -> Result<Option<String>> {
         let (shared, doing) = (&self.shared, "keeping the consumer group");
         let statements = &shared.statements.side;
         match former {
@@ -219,25 +211,21 @@ impl<C: Cql> SideTables for ScyllaStore<C> {
         self.group().await
     }
 
-    async fn schema_subjects(
-        &self,
-        epoch: i32,
-        from: i32,
-    ) -> Result<Vec<SchemaSubject>, StoreError> {
+    async fn schema_subjects(&self, epoch: i32, from: i32) -> Result<Vec<SchemaSubject>> {
         let select = &self.shared.statements.side.schema_subjects;
         let values = (epoch, from, SLOTS_PER_READ);
         let id = |(id,): (String,)| id.parse().map_err(|error| Failure::Permanent(Box::new(error)));
         self.shared.at_once("reading the ids of schemas", select, values, id).await
     }
 
-    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
+    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>> {
         let select = &self.shared.statements.side.schema_in;
         let verdict = |(verdict,): (String,)| Ok(serde_json::from_str(&verdict)?);
         let found = self.shared.at_once("reading a schema", select, (epoch, slot), verdict).await?;
         Ok(found.into_iter().next())
     }
 
-    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
+    async fn add_schema(&self, schema: &KeptSchema) -> Result<()> {
         let insert = &self.shared.statements.side.add_schema;
         let verdict = serde_json::to_string(&schema.verdict).expect("a verdict is plain data");
         let values = (schema.epoch, schema.slot, schema.id.to_string(), verdict);
@@ -249,7 +237,7 @@ impl<C: Cql> SideTables for ScyllaStore<C> {
         device_id: &str,
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>, StoreError> {
+    ) -> Result<Vec<Tag>> {
         let select = &self.shared.statements.side.tags;
         let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
         let rows: Vec<TagRow> = self.shared.rows("reading tags", select, values).await?;
@@ -261,7 +249,7 @@ impl<C: Cql> SideTables for ScyllaStore<C> {
         device_id: &str,
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>, StoreError> {
+    ) -> Result<Vec<Tag>> {
         let select = &self.shared.statements.side.tags_to_change;
         let values = (device_id, CqlTimestamp(from_ms.ms()), CqlTimestamp(upto_ms.ms()));
         let tag = |row| Ok(read_tag(row));
@@ -274,7 +262,7 @@ impl<C: Cql> SideTables for ScyllaStore<C> {
         device_id: &str,
         tag: &Tag,
         replaced: Option<Revision>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let (shared, doing) = (&self.shared, "writing a tag");
         let (t_star, written) = (CqlTimestamp(tag.t_star_ms.ms()), CqlTimestamp(tag.written_ms));
         let (key, value, revision) = (tag.key.as_str(), tag.value.as_str(), tag.revision.0);
@@ -294,17 +282,17 @@ impl<C: Cql> SideTables for ScyllaStore<C> {
         })
     }
 
-    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool> {
         self.shared.delete_tag(device_id, tag).await
     }
 
-    async fn has_tags(&self) -> Result<bool, StoreError> {
+    async fn has_tags(&self) -> Result<bool> {
         let select = &self.shared.statements.side.any_tag;
         let device = |(device,): (String,)| Ok(device);
         Ok(!self.shared.at_once("reading tags", select, (), device).await?.is_empty())
     }
 
-    async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
+    async fn tagged_devices(&self) -> Result<Vec<String>> {
         let select = &self.shared.statements.side.tagged_devices;
         let rows: Vec<(String,)> =
             self.shared.rows("reading the tagged devices", select, ()).await?;

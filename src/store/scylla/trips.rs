@@ -15,17 +15,19 @@ use crate::identity::{self, SHARDS};
 use crate::model::epoch::Epoch;
 use crate::model::reason::SkipReason;
 use crate::model::scalar::{Day, DeviceTime, Offset, Version};
-use crate::store::lookup::days::{Days, add_day, beyond, nearest};
 use crate::store::positions::KeptPositions;
 use crate::store::skip::{self, is_whole};
 use crate::store::{
-    DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore, WriteGroup,
+    DeviceScope, Forget, Order, Result, RowError, TripEnd, TripRow, TripStore, WriteGroup,
 };
 use crate::telemetry;
 use crate::timeline::day_of;
 
 /// A lookup reads at most this many rows; a day needs more only if another program wrote to it.
 const LOOKUP_ROWS: usize = 64;
+
+/// The operation of [`Shared::raw_rows`], for errors.
+pub(super) const READING_DAY: &str = "reading trips of a day";
 
 /// Rows that decide which trip is nearest to a time, as many as decide a lookup.
 const NEAREST: usize = 4;
@@ -44,14 +46,14 @@ impl<C: Cql> Shared<C> {
         doing: &'static str,
         batch: &C::Batch,
         values: impl SerializeRow + Sync,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
         let write = || self.session.execute_alone(batch, &values);
         self.retry.until_acknowledged(doing, write).await
     }
 
     /// Writes what a group has of a day.
-    async fn put(&self, group: &WriteGroup, day: Day, delay: i64) -> Result<(), StoreError> {
+    async fn put(&self, group: &WriteGroup, day: Day, delay: i64) -> Result<()> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
         let values = row::values(group, day, delay);
         let [delete, insert] = &self.statements.put;
@@ -107,36 +109,15 @@ impl<C: Cql> Shared<C> {
         Some(TripEnd { t_star_ms, start_ms, end_ms, version, lat, lon })
     }
 
-    /// Rows of a device in a day that end at or after a time, by end.
-    async fn of_day(
+    /// Rows of a device in a day that end at or after a time, by end, as they are stored.
+    pub(super) async fn raw_rows(
         &self,
-        device_id: &str,
-        day: Day,
+        doing: &'static str,
+        (device_id, day): (&str, Day),
         from_ms: DeviceTime,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        let raw = self.raw_rows_of_day(device_id, day, from_ms).await?;
-        Ok(raw.into_iter().filter_map(|raw| self.valid_row(raw)).collect())
-    }
-
-    /// The same as they are stored.
-    pub(super) async fn raw_rows_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        from_ms: DeviceTime,
-    ) -> Result<Vec<Raw>, StoreError> {
-        let (doing, select) = ("reading trips of a day", &self.statements.trips.of_day);
+    ) -> Result<Vec<Raw>> {
+        let select = &self.statements.trips.of_day;
         self.rows(doing, select, (device_id, bucket(day), CqlTimestamp(from_ms.ms()))).await
-    }
-
-    /// All days of a device in `from..=upto`, ascending.
-    pub(super) async fn days_of(
-        &self,
-        device_id: &str,
-        from: Day,
-        upto: Day,
-    ) -> Result<Vec<Day>, StoreError> {
-        self.page_of_days(device_id, (from, upto), Order::Asc, usize::MAX).await
     }
 
     /// At most `limit` days of a device in `from..=upto`, in the given order.
@@ -146,7 +127,7 @@ impl<C: Cql> Shared<C> {
         (from, upto): (Day, Day),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<Day>, StoreError> {
+    ) -> Result<Vec<Day>> {
         let select = match order {
             Order::Asc => &self.statements.trips.days,
             Order::Desc => &self.statements.trips.days_desc,
@@ -164,7 +145,7 @@ impl<C: Cql> Shared<C> {
         day: Day,
         shard: i32,
         device_id: &str,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let (doing, select) = ("reading the day indexes", &self.statements.trips.device_of_day);
         let found: Vec<(String,)> =
             self.rows(doing, select, (bucket(day), shard, device_id)).await?;
@@ -178,7 +159,7 @@ impl<C: Cql> Shared<C> {
         shard: i32,
         after: &str,
         limit: i32,
-    ) -> Result<Vec<(String,)>, StoreError> {
+    ) -> Result<Vec<(String,)>> {
         let select = &self.statements.trips.devices_of_day;
         self.rows("listing devices of a day", select, (bucket(day), shard, after, limit)).await
     }
@@ -187,7 +168,7 @@ impl<C: Cql> Shared<C> {
 impl<C: Cql> ScyllaStore<C> {
     /// Adds the days of rows to the day indexes before the rows are written: a row in a day without
     /// an index entry could not be found by its device or day.
-    async fn list_days(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+    async fn list_days(&self, groups: &[WriteGroup]) -> Result<()> {
         // Sorted, so that the same trips are always written in the same order.
         let mut unlisted: BTreeMap<(String, DeviceTime), Version> = BTreeMap::new();
         {
@@ -226,7 +207,7 @@ impl<C: Cql> ScyllaStore<C> {
 
 impl<C: Cql> ScyllaStore<C> {
     /// Writes groups, with `delay` added to the write timestamps of their versions.
-    pub(super) async fn put(&self, groups: &[WriteGroup], delay: i64) -> Result<(), StoreError> {
+    pub(super) async fn put(&self, groups: &[WriteGroup], delay: i64) -> Result<()> {
         groups.iter().flat_map(|group| &group.rows).try_for_each(row::check)?;
         self.list_days(groups).await?;
         *self.device_page() = None;
@@ -242,15 +223,11 @@ impl<C: Cql> ScyllaStore<C> {
 }
 
 impl<C: Cql> TripStore for ScyllaStore<C> {
-    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+    async fn write(&self, groups: &[WriteGroup]) -> Result<()> {
         self.put(groups, 0).await
     }
 
-    async fn covering(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Result<Option<TripRow>> {
         let (shared, select) = (&self.shared, &self.shared.statements.trips.covering);
         let day = day_of(time_ms);
         let values = (device_id, bucket(day), CqlTimestamp(time_ms.ms()));
@@ -277,42 +254,22 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         Ok(best)
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
-        self.shared.of_day(device_id, day, DeviceTime::MIN).await
-    }
-
-    async fn range(
+    async fn rows_from(
         &self,
         device_id: &str,
+        day: Day,
         from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        let mut walk = Days::new(day_of(from_ms), day_of(upto_ms), order);
-        let mut found = Vec::new();
-        while let (Some((span, page_size)), true) = (walk.next_page(), found.len() < limit) {
-            let days = self.shared.page_of_days(device_id, span, order, page_size).await?;
-            walk.record_page(&days);
-            for day in days {
-                let mut rows = self.shared.of_day(device_id, day, from_ms).await?;
-                rows.retain(is_whole);
-                add_day(&mut found, rows, upto_ms, order);
-                if found.len() >= limit {
-                    break;
-                }
-            }
-        }
-        found.truncate(limit);
-        Ok(found)
+    ) -> Result<Vec<TripRow>> {
+        let raw = self.shared.raw_rows(READING_DAY, (device_id, day), from_ms).await?;
+        Ok(raw.into_iter().filter_map(|raw| self.shared.valid_row(raw)).collect())
     }
 
-    async fn neighbour(
+    async fn near(
         &self,
         device_id: &str,
         time_ms: DeviceTime,
         order: Order,
-    ) -> Result<Option<TripRow>, StoreError> {
+    ) -> Result<Vec<TripRow>> {
         let shared = &self.shared;
         let select = match order {
             Order::Asc => &shared.statements.trips.covering,
@@ -328,11 +285,17 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
             rows.extend(page.into_iter().filter_map(|raw| shared.valid_row(raw)));
             from = after;
         }
-        if let Some(found) = nearest(rows, order) {
-            return Ok(Some(found));
-        }
-        let Some((from_ms, upto_ms)) = beyond(time_ms, order) else { return Ok(None) };
-        Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
+        Ok(rows)
+    }
+
+    async fn days(
+        &self,
+        device_id: &str,
+        span: (Day, Day),
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Day>> {
+        self.shared.page_of_days(device_id, span, order, limit).await
     }
 
     async fn devices(
@@ -340,7 +303,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         // No device id is empty, so the empty text sorts before all of them.
         let after = after.unwrap_or("");
         let (day, wanted) = match scope {
@@ -372,17 +335,7 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         Ok(found)
     }
 
-    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
-        let span = (day_of(DeviceTime::MIN), day_of(DeviceTime::MAX));
-        self.shared.page_of_days(device_id, span, Order::Desc, limit).await
-    }
-
-    async fn ends_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        limit: usize,
-    ) -> Result<Vec<TripEnd>, StoreError> {
+    async fn ends_of_day(&self, device_id: &str, day: Day, limit: usize) -> Result<Vec<TripEnd>> {
         let (shared, select) = (&self.shared, &self.shared.statements.trips.ends_of_day);
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let values = (device_id, bucket(day), limit);
@@ -391,29 +344,29 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         Ok(rows.into_iter().filter_map(|row| shared.valid_end(device_id, day, row)).collect())
     }
 
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>> {
         self.shared.forgets(device_id).await
     }
 
-    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>> {
         self.shared.erased(device_id).await
     }
 
-    async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>, StoreError> {
+    async fn erased_since(&self, first: Version) -> Result<BTreeMap<String, Version>> {
         self.shared.erased_since(first).await
     }
 
-    async fn begin_forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn begin_forget(&self, device_id: &str, forget: &Forget) -> Result<()> {
         self.record(device_id, forget).await.map(drop)
     }
 
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<()> {
         let erased = self.erase(device_id, forget).await;
         *self.device_page() = None;
         erased
     }
 
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
+    async fn positions(&self, epoch: i32) -> Result<KeptPositions> {
         let select = &self.shared.statements.trips.positions;
         let rows: Vec<(i32, i32, i64)> =
             self.shared.rows("reading the positions", select, (epoch,)).await?;
@@ -428,17 +381,17 @@ impl<C: Cql> TripStore for ScyllaStore<C> {
         epoch: &Epoch,
         generation: i32,
         (partition, next): (i32, Offset),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let values = (epoch.epoch, generation, partition, next.get(), epoch.version_at(next).0);
         let insert = &self.shared.statements.trips.keep_position;
         self.shared.execute("keeping a position", insert, values).await
     }
 
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         self.shared.claimed(device_id, epoch).await
     }
 
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32> {
         self.shared.claim(device_id, epoch, own).await
     }
 }

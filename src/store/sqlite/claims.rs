@@ -5,22 +5,17 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{SqliteStore, all_rows, failed, malformed};
-use crate::store::{Forget, StoreError};
+use crate::store::{Forget, Result};
 
 impl SqliteStore {
-    pub(super) fn claim_of(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    pub(super) fn claim_of(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         claim_of(&self.connection(), device_id, epoch)
             .map_err(failed(&self.location, "reading a claim"))
     }
 
     /// Claims in the transaction of the flush, so the claim becomes durable with the device's first
     /// row.
-    pub(super) fn add_claim(
-        &self,
-        device_id: &str,
-        epoch: i32,
-        partition: i32,
-    ) -> Result<i32, StoreError> {
+    pub(super) fn add_claim(&self, device_id: &str, epoch: i32, partition: i32) -> Result<i32> {
         let connection = self.connection();
         let claimed = self.begin_transaction(&connection).and_then(|()| {
             if let Some(existing) = claim_of(&connection, device_id, epoch)? {

@@ -9,7 +9,7 @@ use crate::model::input_part::{Part, StoredPart};
 use crate::model::scalar::{LogTime, Offset};
 use crate::model::tag::Tag;
 use crate::store::hooks::{self, Step};
-use crate::store::{Flush, Position, StoreError};
+use crate::store::{Flush, Position, Result};
 use crate::views::{ViewError, event};
 
 fn record_part(connection: &Connection, part: &Part) -> rusqlite::Result<()> {
@@ -122,7 +122,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails, or has no place for the dead letters; then the flush is rolled back.
-    pub fn stage_flush(&self, ahead: &Flush) -> Result<(), StoreError> {
+    pub fn stage_flush(&self, ahead: &Flush) -> Result<()> {
         if !ahead.has_news() {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// As [`Self::stage_flush`].
-    pub fn commit_flush(&self, flush: &Flush, partition: Option<i32>) -> Result<(), StoreError> {
+    pub fn commit_flush(&self, flush: &Flush, partition: Option<i32>) -> Result<()> {
         let connection = self.connection();
         self.admit_letters(&connection, &flush.dead_letters)?;
         let committed = self.put(&connection, flush).and_then(|()| {
@@ -155,7 +155,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn delivered(&self) -> Result<Position, StoreError> {
+    pub fn delivered(&self) -> Result<Position> {
         let delivered =
             self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
         let delivered =
@@ -186,7 +186,7 @@ impl SqliteStore {
         &self,
         connection: &Connection,
         done: rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         if done.is_err() && !connection.is_autocommit() {
             // If this fails too, closing the file rolls back.
             connection.execute_batch("ROLLBACK").ok();
@@ -198,7 +198,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn parts(&self) -> Result<Vec<StoredPart>, StoreError> {
+    pub fn parts(&self) -> Result<Vec<StoredPart>> {
         let select = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT parts.*, imports.finished AS import_finished FROM parts JOIN imports
@@ -215,7 +215,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn count_trips(&self) -> Result<u64, StoreError> {
+    pub fn count_trips(&self) -> Result<u64> {
         // Counts home rows only: the copy in the day of the start.
         let count = "SELECT count(*) FROM trips WHERE start_time >= bucket";
         let counted = self.connection().query_row(count, [], |row| row.get::<_, i64>(0));
@@ -226,7 +226,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn kept_changes(&self) -> Result<(i64, i64), StoreError> {
+    pub fn kept_changes(&self) -> Result<(i64, i64)> {
         let select = "SELECT (SELECT min(seq) FROM changes),
              (SELECT seq FROM sqlite_sequence WHERE name = 'changes')";
         let found = self.connection().query_row(select, [], |row| {
@@ -240,7 +240,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, StoreError> {
+    pub fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>> {
         let select = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT seq, event FROM changes WHERE seq > ?1 ORDER BY seq ASC LIMIT ?2",

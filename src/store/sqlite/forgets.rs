@@ -8,7 +8,7 @@ use super::tables::erase_tags;
 use super::{SqliteStore, all_rows, claims, malformed};
 use crate::identity;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::store::{Forget, StoreError};
+use crate::store::{Forget, Result};
 use crate::timeline::day_of;
 
 /// The forgets of a device, in log order.
@@ -28,7 +28,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn every_forget(&self) -> Result<Vec<(String, Forget)>, StoreError> {
+    pub fn every_forget(&self) -> Result<Vec<(String, Forget)>> {
         let select = "SELECT device_id, version, before FROM forgets ORDER BY version ASC";
         self.select("reading forgets", select, [], |row| {
             let forget =

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::{SqliteStore, failed, letters};
 use crate::model::rules::Rules;
-use crate::store::StoreError;
+use crate::store::Result;
 
 /// Removes what imports left of which no sample was applied, and records the rules of the next.
 /// Returns the number of dead letters removed.
@@ -37,7 +37,7 @@ fn is_unused(connection: &Connection) -> rusqlite::Result<bool> {
 
 impl SqliteStore {
     /// Whether no sample was ever applied to this store of files.
-    pub(super) fn is_unused(&self) -> Result<bool, StoreError> {
+    pub(super) fn is_unused(&self) -> Result<bool> {
         is_unused(&self.connection()).map_err(failed(&self.location, "looking for trips"))
     }
 
@@ -48,7 +48,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails; then nothing is changed.
-    pub fn prepare_import(&self, rules: &Rules) -> Result<Option<u64>, StoreError> {
+    pub fn prepare_import(&self, rules: &Rules) -> Result<Option<u64>> {
         let prepare = |connection: &mut Connection| -> rusqlite::Result<Option<u64>> {
             let transaction = connection.transaction()?;
             let is_unused = is_unused(&transaction)?;
@@ -63,7 +63,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn begin_import(&self, started_ms: i64, files: &[String]) -> Result<(), StoreError> {
+    pub fn begin_import(&self, started_ms: i64, files: &[String]) -> Result<()> {
         let insert = "INSERT INTO imports (started, first_offset, files, finished)
              VALUES (?1, (SELECT delivered FROM log), ?2, 0)";
         let files = serde_json::to_string(files).expect("a list of texts");
@@ -75,7 +75,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn imported_files(&self) -> Result<Vec<String>, StoreError> {
+    pub fn imported_files(&self) -> Result<Vec<String>> {
         let select = "SELECT file.value FROM imports, json_each(imports.files) AS file
              GROUP BY file.value ORDER BY min(imports.id), min(file.key)";
         let read = |connection: &Connection| {
@@ -91,7 +91,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn end_import(&self) -> Result<(), StoreError> {
+    pub fn end_import(&self) -> Result<()> {
         let end = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             let newest = "id = (SELECT max(id) FROM imports)";

@@ -11,7 +11,7 @@ use super::{SqliteStore, failed};
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
 use crate::source::Headers;
-use crate::store::{DeadLetter, StoreError};
+use crate::store::{DeadLetter, Result, StoreError};
 
 /// Size of a letter without its texts, bytes, as it counts.
 const OVERHEAD: usize = 128;
@@ -204,7 +204,7 @@ impl SqliteStore {
         &self,
         connection: &Connection,
         letters: &[DeadLetter],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let LetterBound { max, token } = &self.letters;
         if letters.is_empty() || *max == u64::MAX {
             return Ok(());
@@ -249,7 +249,7 @@ impl SqliteStore {
 
     /// Finds the dead letters that an earlier process committed ahead of the position of their
     /// partition: their records are read again.
-    pub(super) fn find_letters_ahead(&self) -> Result<(), StoreError> {
+    pub(super) fn find_letters_ahead(&self) -> Result<()> {
         let find = "INSERT INTO temp.letters_ahead
              SELECT partition, log_offset, element FROM dead_letters JOIN positions
              USING (partition) WHERE log_offset >= next_offset";
@@ -261,7 +261,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn last_dead_letter(&self) -> Result<i64, StoreError> {
+    pub fn last_dead_letter(&self) -> Result<i64> {
         let select = "SELECT coalesce(max(id), 0) FROM dead_letters";
         let found = self.connection().query_row(select, [], |row| row.get(0));
         found.map_err(failed(&self.location, "reading dead letters"))
@@ -277,7 +277,7 @@ impl SqliteStore {
         filter: &LetterFilter,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<KeptDeadLetter>, StoreError> {
+    ) -> Result<Vec<KeptDeadLetter>> {
         let select = |connection: &Connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT * FROM dead_letters WHERE id > ?1 AND (?2 IS NULL OR reason = ?2)
@@ -298,7 +298,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails; then none is deleted.
-    pub fn delete_letters(&self, ids: &[i64]) -> Result<(), StoreError> {
+    pub fn delete_letters(&self, ids: &[i64]) -> Result<()> {
         let connection = self.connection();
         let done = self
             .begin_transaction(&connection)

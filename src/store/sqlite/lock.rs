@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::failed;
-use crate::store::StoreError;
 use crate::store::files::LOCK;
 use crate::store::files::{self, with_suffix};
+use crate::store::{Result, StoreError};
 
 /// Locks out other writers until it is dropped. A separate file, since closing any handle of the
 /// database file itself would drop the locks that SQLite holds on it in this process.
@@ -15,7 +15,7 @@ use crate::store::files::{self, with_suffix};
 pub(super) struct WriterLock(File);
 
 impl WriterLock {
-    pub fn acquire(path: &Path, location: &str) -> Result<Self, StoreError> {
+    pub fn acquire(path: &Path, location: &str) -> Result<Self> {
         let name = lock_path(path);
         let doing = "creating its lock file next to it (its folder must exist)";
         let file = files::open_lock(&name).map_err(failed(location, doing))?;

@@ -37,8 +37,8 @@ pub use open::FORMATS;
 use self::file::StoreFile;
 use self::letters::LetterBound;
 use self::lock::{ReaderLock, WriterLock};
-use super::StoreError;
 use super::hooks::TestCounter;
+use super::{Result, StoreError};
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
@@ -93,7 +93,7 @@ impl SqliteStore {
 
     /// Fails if the file is no longer at its path: the system still accepts writes to it, but they
     /// are lost, and reads miss what is written to its successor.
-    pub(in crate::store) fn check_path(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn check_path(&self) -> Result<()> {
         match self.file.as_ref().map_or(Ok(true), StoreFile::is_at_its_path) {
             Ok(true) => Ok(()),
             Ok(false) => Err(StoreError::Gone { location: self.location.clone() }),
@@ -116,7 +116,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn set_cache(&self, bytes: u64) -> Result<(), StoreError> {
+    pub fn set_cache(&self, bytes: u64) -> Result<()> {
         let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
         let set = self.connection().pragma_update(None, "cache_size", -kibibytes);
         set.map_err(failed(&self.location, "setting its cache size"))
@@ -146,7 +146,7 @@ impl SqliteStore {
         select: &str,
         values: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> Result<Vec<T>> {
         all_rows(&self.connection(), select, values, read).map_err(failed(&self.location, doing))
     }
 
@@ -157,7 +157,7 @@ impl SqliteStore {
         select: &str,
         values: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> Result<Vec<T>> {
         let rows = self.select(doing, select, values, read)?;
         self.rows_read.add(rows.len() as u64);
         Ok(rows)
@@ -165,12 +165,7 @@ impl SqliteStore {
 
     /// Executes a statement outside of the transaction of a flush. Returns the number of rows that
     /// it changed.
-    fn execute(
-        &self,
-        doing: &'static str,
-        statement: &str,
-        values: impl Params,
-    ) -> Result<usize, StoreError> {
+    fn execute(&self, doing: &'static str, statement: &str, values: impl Params) -> Result<usize> {
         let done = self.connection().execute(statement, values);
         done.map_err(failed(&self.location, doing))
     }

@@ -12,8 +12,8 @@ use super::{SqliteStore, failed};
 use crate::model::epoch::LogKind;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
-use crate::store::StoreError;
 use crate::store::files::{self, with_suffix};
+use crate::store::{Result, StoreError};
 
 /// `Tstr` in the header of the file, by which `file` and `sqlite3` recognise a store.
 const APPLICATION_ID: i64 = 0x5473_7472;
@@ -40,7 +40,7 @@ impl SqliteStore {
     /// # Errors
     /// The file cannot be opened or written, is not a store, has a newer format or other rules, or
     /// another process writes to it.
-    pub fn open_writer(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self, StoreError> {
+    pub fn open_writer(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self> {
         Ok(Self::open_files(path, &rules.clone().into(), keep_changes)?.0)
     }
 
@@ -53,7 +53,7 @@ impl SqliteStore {
         path: &Path,
         rules: &RulesRequest,
         keep_changes: u64,
-    ) -> Result<(Self, Rules), StoreError> {
+    ) -> Result<(Self, Rules)> {
         let store = Self::open_file(path, keep_changes, None)?;
         let rules = store.check_log(LogKind::Files, rules)?;
         Ok((store, rules))
@@ -69,7 +69,7 @@ impl SqliteStore {
         rules: &RulesRequest,
         keep_changes: u64,
         id: FileId,
-    ) -> Result<(Self, Rules), StoreError> {
+    ) -> Result<(Self, Rules)> {
         let store = Self::open_file(path, keep_changes, Some(id))?;
         let rules = store.check_log(LogKind::Files, rules)?;
         Ok((store, rules))
@@ -84,7 +84,7 @@ impl SqliteStore {
         path: &Path,
         rules: &RulesRequest,
         keep_changes: u64,
-    ) -> Result<(Self, Rules), StoreError> {
+    ) -> Result<(Self, Rules)> {
         let store = Self::open_file(path, keep_changes, None)?;
         store.check_kind(LogKind::Files)?;
         let stored = if store.is_unused()? { None } else { store.rules()? };
@@ -97,11 +97,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// Those of [`SqliteStore::open_writer`].
-    pub fn open_for_topic(
-        path: &Path,
-        rules: &Rules,
-        keep_changes: u64,
-    ) -> Result<Self, StoreError> {
+    pub fn open_for_topic(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self> {
         let store = Self::open_file(path, keep_changes, None)?;
         store.check_log(LogKind::Topic, &rules.clone().into())?;
         store.find_letters_ahead()?;
@@ -110,11 +106,7 @@ impl SqliteStore {
 
     /// Opens or creates a file for writing, before its log is checked. One that is `known` is not
     /// created.
-    fn open_file(
-        path: &Path,
-        keep_changes: u64,
-        known: Option<FileId>,
-    ) -> Result<Self, StoreError> {
+    fn open_file(path: &Path, keep_changes: u64, known: Option<FileId>) -> Result<Self> {
         let location = path.display().to_string();
         let gone = || StoreError::Gone { location: location.clone() };
         if known.is_some() && !path.exists() {
@@ -161,7 +153,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The file is not a store, another process writes to it, or the disk fails.
-    pub fn remove(path: &Path) -> Result<(), StoreError> {
+    pub fn remove(path: &Path) -> Result<()> {
         let location = path.display().to_string();
         let _lock = WriterLock::acquire(path, &location)?;
         if let Err(
@@ -187,7 +179,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails, or the stored rules cannot be parsed.
-    pub fn rules(&self) -> Result<Option<Rules>, StoreError> {
+    pub fn rules(&self) -> Result<Option<Rules>> {
         let stored: Option<String> = self
             .connection()
             .query_row("SELECT rules FROM log", [], |row| row.get(0))
@@ -208,7 +200,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn is_of_topic(&self) -> Result<bool, StoreError> {
+    pub fn is_of_topic(&self) -> Result<bool> {
         if self.rules()?.is_none() {
             return Ok(false);
         }
@@ -220,7 +212,7 @@ impl SqliteStore {
 
     /// Checks the kind of log and, for files, the rules. Records them in a new store. Returns the
     /// stored ones; those of a topic belong to its epochs and are checked there.
-    fn check_log(&self, kind: LogKind, rules: &RulesRequest) -> Result<Rules, StoreError> {
+    fn check_log(&self, kind: LogKind, rules: &RulesRequest) -> Result<Rules> {
         self.check_kind(kind)?;
         match self.rules()? {
             Some(stored) if kind == LogKind::Topic => Ok(stored),
@@ -236,7 +228,7 @@ impl SqliteStore {
     }
 
     /// Checks that the store belongs to this kind of log, or to none yet.
-    fn check_kind(&self, kind: LogKind) -> Result<(), StoreError> {
+    fn check_kind(&self, kind: LogKind) -> Result<()> {
         if self.rules()?.is_none() || self.is_of_topic()? == (kind == LogKind::Topic) {
             return Ok(());
         }
@@ -248,7 +240,7 @@ impl SqliteStore {
         Err(StoreError::LogMismatch { location, found: found.into(), asked: asked.into() })
     }
 
-    fn resolve(&self, rules: &RulesRequest, stored: Option<&Rules>) -> Result<Rules, StoreError> {
+    fn resolve(&self, rules: &RulesRequest, stored: Option<&Rules>) -> Result<Rules> {
         let mismatch = |differences: Vec<String>| StoreError::RulesMismatch {
             location: self.location.clone(),
             differences: differences.join("; "),
@@ -258,11 +250,7 @@ impl SqliteStore {
 }
 
 /// A store in an unlinked temporary file.
-pub(super) fn scratch(
-    folder: &Path,
-    rules: &Rules,
-    of_topic: bool,
-) -> Result<SqliteStore, StoreError> {
+pub(super) fn scratch(folder: &Path, rules: &Rules, of_topic: bool) -> Result<SqliteStore> {
     let location = format!("a temporary file in {}", folder.display());
     let file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&location, "creating it"))?;
     let connection = Connection::open(file.path()).map_err(failed(&location, "opening it"))?;
@@ -283,7 +271,7 @@ pub(super) fn scratch(
 }
 
 /// Refuses a file that does not exist and would be directly in `/`.
-pub(super) fn refuse_new_in_root(path: &Path) -> Result<(), StoreError> {
+pub(super) fn refuse_new_in_root(path: &Path) -> Result<()> {
     if path.parent() == Some(Path::new("/")) && path.symlink_metadata().is_err() {
         return Err(StoreError::InRoot { location: path.display().to_string() });
     }
@@ -291,7 +279,7 @@ pub(super) fn refuse_new_in_root(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Refuses a folder in the place of the file, of which SQLite reports an I/O error.
-pub(super) fn refuse_folder(path: &Path) -> Result<(), StoreError> {
+pub(super) fn refuse_folder(path: &Path) -> Result<()> {
     if path.is_dir() {
         let (location, reason) = (path.display().to_string(), "it is a folder".to_owned());
         return Err(StoreError::NotAStore { location, reason });
@@ -314,7 +302,7 @@ pub(super) fn format(
     connection: &Connection,
     location: &str,
     formats: &[&str],
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<i64>> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed(location, "opening the file"))?;
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let foreign =
@@ -347,12 +335,7 @@ pub(super) fn newest(formats: &[&str]) -> i64 {
 }
 
 /// Migrates the file to the newest format, each step in its own transaction.
-fn migrate(
-    connection: &Connection,
-    location: &str,
-    format: i64,
-    formats: &[&str],
-) -> Result<(), StoreError> {
+fn migrate(connection: &Connection, location: &str, format: i64, formats: &[&str]) -> Result<()> {
     for (next, statements) in (1..).zip(formats).filter(|&(next, _)| next > format) {
         let step = format!("BEGIN IMMEDIATE; {statements} PRAGMA user_version = {next}; COMMIT;");
         connection

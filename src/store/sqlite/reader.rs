@@ -14,8 +14,8 @@ use super::file::StoreFile;
 use super::lock::{ReaderLock, lock_path};
 use super::open::{FORMATS, format, newest, refuse_folder, refuse_new_in_root};
 use super::{SqliteStore, failed};
-use crate::store::StoreError;
 use crate::store::files::with_suffix;
+use crate::store::{Result, StoreError};
 
 impl SqliteStore {
     /// Opens a store for reading, also while another process writes to it.
@@ -27,7 +27,7 @@ impl SqliteStore {
     /// # Errors
     /// The file does not exist, is not a store, or has an unsupported format; or its folder cannot
     /// be written, and a writer has the store open or ended without completing it.
-    pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
+    pub fn open_reader(path: &Path) -> Result<Self> {
         let location = path.display().to_string();
         refuse_new_in_root(path)?;
         check_readable(path, &location)?;
@@ -45,7 +45,7 @@ impl SqliteStore {
         }
     }
 
-    fn open_unchanging(path: &Path, location: &str, file: StoreFile) -> Result<Self, StoreError> {
+    fn open_unchanging(path: &Path, location: &str, file: StoreFile) -> Result<Self> {
         let lock = lock_path(path).display().to_string();
         let unreadable = |error: std::io::Error| {
             format!(
@@ -75,12 +75,7 @@ impl SqliteStore {
         Ok(store)
     }
 
-    fn read(
-        name: OsString,
-        location: &str,
-        file: StoreFile,
-        flags: OpenFlags,
-    ) -> Result<Self, StoreError> {
+    fn read(name: OsString, location: &str, file: StoreFile, flags: OpenFlags) -> Result<Self> {
         let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(name, flags)
             .map_err(failed(location, "opening the file"))?;
@@ -90,7 +85,7 @@ impl SqliteStore {
 }
 
 /// Checks that a file exists and that this user may read it: SQLite says neither.
-fn check_readable(path: &Path, location: &str) -> Result<(), StoreError> {
+fn check_readable(path: &Path, location: &str) -> Result<()> {
     let location = location.to_owned();
     let file = match path.metadata() {
         Ok(file) => file,
@@ -119,7 +114,7 @@ pub(super) fn check_format(
     connection: &Connection,
     location: &str,
     formats: &[&str],
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let known = newest(formats);
     match format(connection, location, formats)? {
         None => {

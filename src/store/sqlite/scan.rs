@@ -9,9 +9,9 @@ use rusqlite::{Connection, Row, params};
 use super::{SqliteStore, all_rows, failed, trips};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime};
+use crate::store::lookup::days::ALL_DAYS;
 use crate::store::raw::{COLUMNS, Cell, RawRow, ScanCursor};
-use crate::store::{StoreError, TripRow};
-use crate::timeline::day_of;
+use crate::store::{Order, Result, TripRow};
 
 /// Days (device, bucket) read per page.
 const PAGE: i64 = 64;
@@ -86,7 +86,7 @@ impl SqliteStore {
         &self,
         device_id: Option<&str>,
         from: Option<ScanCursor>,
-    ) -> Result<(Vec<RawRow>, Option<ScanCursor>), StoreError> {
+    ) -> Result<(Vec<RawRow>, Option<ScanCursor>)> {
         let (after, bucket) = match from {
             Some(ScanCursor::After(device_id, bucket)) => (device_id, bucket),
             _ => (device_id.unwrap_or("").to_owned(), DeviceTime::MIN),
@@ -105,11 +105,7 @@ impl SqliteStore {
         read(&self.connection()).map_err(failed(&self.location, "reading every trip"))
     }
 
-    pub(in crate::store) async fn raw_day(
-        &self,
-        device_id: &str,
-        day: Day,
-    ) -> Result<Vec<RawRow>, StoreError> {
+    pub(in crate::store) async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>> {
         rows_of_bucket(&self.connection(), device_id, day.start_ms())
             .map_err(failed(&self.location, "reading trips of a day"))
     }
@@ -118,7 +114,7 @@ impl SqliteStore {
         &self,
         device_id: &str,
         days: &[Day],
-    ) -> Result<Vec<Day>, StoreError> {
+    ) -> Result<Vec<Day>> {
         let shard = identity::shard(device_id);
         let is_listed = |connection: &Connection, bucket: DeviceTime| {
             let mut statement = connection.prepare_cached(
@@ -143,7 +139,7 @@ impl SqliteStore {
         &self,
         wrong: &[RawRow],
         right: &[TripRow],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let repair = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             let delete = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
@@ -164,7 +160,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn note_compared(&self, device_id: &str, bucket_ms: DeviceTime) -> Result<(), StoreError> {
+    pub fn note_compared(&self, device_id: &str, bucket_ms: DeviceTime) -> Result<()> {
         let insert = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
         let record = |connection: &Connection| {
             connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms.0]).map(drop)
@@ -181,7 +177,7 @@ impl SqliteStore {
         device_id: Option<&str>,
         after: Option<&(String, DeviceTime)>,
         limit: usize,
-    ) -> Result<Vec<(String, DeviceTime)>, StoreError> {
+    ) -> Result<Vec<(String, DeviceTime)>> {
         let select = if device_id.is_some() { LEFT_OF_ONE } else { LEFT };
         let first = (device_id.unwrap_or("").to_owned(), DeviceTime::MIN);
         let (device, bucket) = after.unwrap_or(&first);
@@ -194,7 +190,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn compare_anew(&self) -> Result<(), StoreError> {
+    pub fn compare_anew(&self) -> Result<()> {
         let reset = "CREATE TABLE IF NOT EXISTS compared (
                device_id TEXT NOT NULL, bucket INTEGER NOT NULL, PRIMARY KEY (device_id, bucket)
              ) WITHOUT ROWID;
@@ -207,8 +203,8 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn listed_days(&self, device_id: &str) -> Result<Vec<Day>, StoreError> {
-        self.days_of(device_id, day_of(DeviceTime::MIN), day_of(DeviceTime::MAX))
+    pub fn listed_days(&self, device_id: &str) -> Result<Vec<Day>> {
+        self.page_of_days(device_id, ALL_DAYS, Order::Asc, usize::MAX)
     }
 
     /// A store in an unlinked temporary file, for comparisons: it ends with the process and never
@@ -220,7 +216,7 @@ impl SqliteStore {
         folder: &Path,
         rules: &crate::model::rules::Rules,
         of_topic: bool,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         super::open::scratch(folder, rules, of_topic)
     }
 }

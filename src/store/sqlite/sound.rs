@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{SqliteStore, failed};
-use crate::store::StoreError;
+use crate::store::Result;
 
 /// The first copy of a trip that has another id, version or driver than its row for other programs;
 /// the path does not hold these. A copy in a later day may have no such row: a newer trip took it.
@@ -32,7 +32,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn is_sound(&self, is_deep: bool) -> Result<Option<String>, StoreError> {
+    pub fn is_sound(&self, is_deep: bool) -> Result<Option<String>> {
         let check = if is_deep { "PRAGMA integrity_check(1)" } else { "PRAGMA quick_check(1)" };
         let found = self.connection().query_row(check, [], |row| row.get::<_, String>(0));
         let found = found.map_err(failed(&self.location, "checking the file"))?;
@@ -44,7 +44,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn contradiction(&self) -> Result<Option<String>, StoreError> {
+    pub fn contradiction(&self) -> Result<Option<String>> {
         let first = |connection: &Connection, select: &str| {
             connection.query_row(select, [], |row| row.get::<_, String>(0)).optional()
         };

@@ -19,7 +19,7 @@ use crate::model::scalar::{DeviceTime, Version};
 use crate::model::schema::{SchemaSubject, SchemaVerdict};
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
 use crate::store::schemas::{KeptSchema, SLOTS_PER_READ};
-use crate::store::{Forget, SideTables, StoreError};
+use crate::store::{Forget, Result, SideTables, StoreError};
 use crate::timeline::day_of;
 
 /// How long a write of a tag waits for the process that writes trips. It blocks its thread.
@@ -65,7 +65,7 @@ impl SqliteStore {
         &self,
         doing: &'static str,
         write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         self.check_path()?;
         let failed = failed(&self.location, doing);
         let path = self.connection().path().map(str::to_owned).unwrap_or_default();
@@ -84,12 +84,12 @@ impl SqliteStore {
 }
 
 impl SideTables for SqliteStore {
-    async fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
+    async fn epochs(&self) -> Result<Vec<Epoch>> {
         let select = "SELECT * FROM epochs ORDER BY epoch ASC";
         self.select("reading the epochs", select, [], read_epoch)
     }
 
-    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool, StoreError> {
+    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool> {
         let insert = "INSERT OR IGNORE INTO epochs
              (epoch, topic, partitions, start_offsets, base, rules, partitioner, topic_id)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -107,40 +107,32 @@ impl SideTables for SqliteStore {
         Ok(self.execute("adding an epoch", insert, values)? == 1)
     }
 
-    async fn control_keys(&self) -> Result<Vec<NamedKey>, StoreError> {
+    async fn control_keys(&self) -> Result<Vec<NamedKey>> {
         let select = "SELECT name, fingerprint FROM control_keys ORDER BY name ASC";
         self.select("reading the control keys", select, [], |row| {
             Ok(NamedKey { name: row.get(0)?, fingerprint: row.get(1)? })
         })
     }
 
-    async fn add_control_key(&self, key: &NamedKey) -> Result<bool, StoreError> {
+    async fn add_control_key(&self, key: &NamedKey) -> Result<bool> {
         let insert = "INSERT OR IGNORE INTO control_keys (name, fingerprint) VALUES (?1, ?2)";
         let values = params![key.name, key.fingerprint];
         Ok(self.execute("adding a control key", insert, values)? == 1)
     }
 
-    async fn group(&self) -> Result<Option<String>, StoreError> {
+    async fn group(&self) -> Result<Option<String>> {
         let select = "SELECT consumer_group FROM log";
         let found = self.select("reading the consumer group", select, [], |row| row.get(0))?;
         Ok(found.into_iter().next().flatten())
     }
 
-    async fn keep_group(
-        &self,
-        former: Option<&str>,
-        group: &str,
-    ) -> Result<Option<String>, StoreError> {
+    async fn keep_group(&self, former: Option<&str>, group: &str) -> Result<Option<String>> {
         let update = "UPDATE log SET consumer_group = ?1 WHERE consumer_group IS ?2";
         self.execute("keeping the consumer group", update, params![group, former])?;
         self.group().await
     }
 
-    async fn schema_subjects(
-        &self,
-        epoch: i32,
-        from: i32,
-    ) -> Result<Vec<SchemaSubject>, StoreError> {
+    async fn schema_subjects(&self, epoch: i32, from: i32) -> Result<Vec<SchemaSubject>> {
         let select = "SELECT id FROM schemas WHERE epoch = ?1 AND slot >= ?2
              ORDER BY slot ASC LIMIT ?3";
         self.select("reading the ids of schemas", select, [epoch, from, SLOTS_PER_READ], |row| {
@@ -148,7 +140,7 @@ impl SideTables for SqliteStore {
         })
     }
 
-    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>, StoreError> {
+    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>> {
         let select = "SELECT verdict FROM schemas WHERE epoch = ?1 AND slot = ?2";
         let found = self.select("reading a schema", select, [epoch, slot], |row| {
             serde_json::from_str(&row.get::<_, String>(0)?).map_err(malformed)
@@ -156,7 +148,7 @@ impl SideTables for SqliteStore {
         Ok(found?.pop())
     }
 
-    async fn add_schema(&self, schema: &KeptSchema) -> Result<(), StoreError> {
+    async fn add_schema(&self, schema: &KeptSchema) -> Result<()> {
         let insert = "INSERT OR IGNORE INTO schemas (epoch, slot, id, verdict)
              VALUES (?1, ?2, ?3, ?4)";
         let verdict = serde_json::to_string(&schema.verdict).expect("a verdict is plain data");
@@ -169,7 +161,7 @@ impl SideTables for SqliteStore {
         device_id: &str,
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>, StoreError> {
+    ) -> Result<Vec<Tag>> {
         let select = "SELECT t_star, key, value, written, revision FROM trip_tags
              WHERE device_id = ?1 AND t_star BETWEEN ?2 AND ?3 ORDER BY t_star ASC, key ASC";
         self.select("reading tags", select, params![device_id, from_ms.0, upto_ms.0], read_tag)
@@ -180,7 +172,7 @@ impl SideTables for SqliteStore {
         device_id: &str,
         tag: &Tag,
         replaced: Option<Revision>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let doing = "writing a tag";
         let written = self.write_tags(doing, |connection| {
             if revision(connection, device_id, tag)?.map(Revision) != replaced {
@@ -204,7 +196,7 @@ impl SideTables for SqliteStore {
         Ok(written)
     }
 
-    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool, StoreError> {
+    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool> {
         self.write_tags("deleting a tag", |connection| {
             let delete = "DELETE FROM trip_tags
                  WHERE device_id = ? AND t_star = ? AND key = ? AND revision = ?";
@@ -218,12 +210,12 @@ impl SideTables for SqliteStore {
         })
     }
 
-    async fn has_tags(&self) -> Result<bool, StoreError> {
+    async fn has_tags(&self) -> Result<bool> {
         let select = "SELECT EXISTS (SELECT 1 FROM trip_tags)";
         Ok(self.select("reading tags", select, [], |row| row.get::<_, bool>(0))? == [true])
     }
 
-    async fn tagged_devices(&self) -> Result<Vec<String>, StoreError> {
+    async fn tagged_devices(&self) -> Result<Vec<String>> {
         let select = "SELECT DISTINCT device_id FROM trip_tags ORDER BY device_id ASC";
         self.select("reading the tagged devices", select, [], |row| row.get(0))
     }

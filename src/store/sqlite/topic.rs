@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{SqliteStore, failed};
-use crate::store::{Position, StoreError};
+use crate::store::{Position, Result};
 
 /// Sets the next offset of a partition in the caller's transaction. A replay from an older offset
 /// does not lower it.
@@ -22,7 +22,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn position_of(&self, partition: i32) -> Result<Option<i64>, StoreError> {
+    pub fn position_of(&self, partition: i32) -> Result<Option<i64>> {
         let select = "SELECT next_offset FROM positions WHERE partition = ?1";
         let found = self.connection().query_row(select, [partition], |row| row.get(0));
         found.optional().map_err(failed(&self.location, "reading a position"))
@@ -32,7 +32,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn set_position(&self, partition: i32, next_offset: i64) -> Result<(), StoreError> {
+    pub fn set_position(&self, partition: i32, next_offset: i64) -> Result<()> {
         let replace = "INSERT OR REPLACE INTO positions (partition, next_offset) VALUES (?1, ?2)";
         let set = self.connection().execute(replace, params![partition, next_offset]);
         set.map(drop).map_err(failed(&self.location, "setting a position"))

@@ -8,11 +8,10 @@ use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Day, DeviceTime, Offset, Version};
-use crate::store::lookup::days::{Days, add_day, beyond, nearest};
 use crate::store::positions::KeptPositions;
 use crate::store::skip::{self, is_whole};
 use crate::store::{
-    DeviceScope, Forget, Order, RowError, StoreError, TripEnd, TripRow, TripStore, WriteGroup,
+    DeviceScope, Forget, Order, Result, RowError, TripEnd, TripRow, TripStore, WriteGroup,
 };
 use crate::timeline::day_of;
 
@@ -225,7 +224,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub(in crate::store) fn begin_snapshot(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn begin_snapshot(&self) -> Result<()> {
         let begun = self.connection().execute_batch("BEGIN DEFERRED");
         begun.map_err(failed(&self.location, "beginning to read"))
     }
@@ -235,36 +234,14 @@ impl SqliteStore {
         self.connection().execute_batch("COMMIT").ok();
     }
 
-    /// Rows of a device in a day that end at or after a time, by end.
-    fn of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        from_ms: DeviceTime,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        let values = params![device_id, day.start_ms().0, from_ms.0];
-        let rows = self.count_and_select("reading trips of a day", OF_DAY, values, read)?;
-        Ok(rows.into_iter().flatten().collect())
-    }
-
-    /// All days of a device in `from..=upto`, ascending.
-    pub(super) fn days_of(
-        &self,
-        device_id: &str,
-        from: Day,
-        upto: Day,
-    ) -> Result<Vec<Day>, StoreError> {
-        self.page_of_days(device_id, (from, upto), Order::Asc, usize::MAX)
-    }
-
     /// At most `limit` days of a device in `from..=upto`, in the given order.
-    fn page_of_days(
+    pub(super) fn page_of_days(
         &self,
         device_id: &str,
         (from, upto): (Day, Day),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<Day>, StoreError> {
+    ) -> Result<Vec<Day>> {
         let select = match order {
             Order::Asc => DAYS,
             Order::Desc => DAYS_DESC,
@@ -280,7 +257,7 @@ fn at_most(limit: usize) -> i64 {
 }
 
 impl TripStore for SqliteStore {
-    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+    async fn write(&self, groups: &[WriteGroup]) -> Result<()> {
         let connection = self.connection();
         let apply = || {
             // A claim may have begun the transaction; it becomes durable with the rows.
@@ -293,11 +270,7 @@ impl TripStore for SqliteStore {
         self.or_rollback(&connection, apply())
     }
 
-    async fn covering(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<Option<TripRow>, StoreError> {
+    async fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Result<Option<TripRow>> {
         let lookup = |connection: &Connection| {
             let mut statement = connection.prepare_cached(COVERING)?;
             decide(&mut statement, (device_id, day_of(time_ms).start_ms()), time_ms)
@@ -308,56 +281,40 @@ impl TripStore for SqliteStore {
         Ok(best)
     }
 
-    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
-        self.of_day(device_id, day, DeviceTime::MIN)
-    }
-
-    async fn range(
+    async fn rows_from(
         &self,
         device_id: &str,
+        day: Day,
         from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        let mut walk = Days::new(day_of(from_ms), day_of(upto_ms), order);
-        let mut found = Vec::new();
-        while let (Some((span, page_size)), true) = (walk.next_page(), found.len() < limit) {
-            let days = self.page_of_days(device_id, span, order, page_size)?;
-            walk.record_page(&days);
-            for day in days {
-                let mut rows = self.of_day(device_id, day, from_ms)?;
-                rows.retain(is_whole);
-                add_day(&mut found, rows, upto_ms, order);
-                if found.len() >= limit {
-                    break;
-                }
-            }
-        }
-        found.truncate(limit);
-        Ok(found)
+    ) -> Result<Vec<TripRow>> {
+        let values = params![device_id, day.start_ms().0, from_ms.0];
+        let rows = self.count_and_select("reading trips of a day", OF_DAY, values, read)?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
-    async fn neighbour(
+    async fn near(
         &self,
         device_id: &str,
         time_ms: DeviceTime,
         order: Order,
-    ) -> Result<Option<TripRow>, StoreError> {
+    ) -> Result<Vec<TripRow>> {
         let select = match order {
             Order::Asc => COVERING,
             Order::Desc => BEFORE,
         };
-        let near = || {
-            let values = params![device_id, day_of(time_ms).start_ms().0, time_ms.0, LOOKUP_PAGE];
-            self.count_and_select("looking up a time", select, values, read)
-        };
-        let rows = near()?;
-        if let Some(found) = nearest(rows.into_iter().flatten().collect(), order) {
-            return Ok(Some(found));
-        }
-        let Some((from_ms, upto_ms)) = beyond(time_ms, order) else { return Ok(None) };
-        Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
+        let values = params![device_id, day_of(time_ms).start_ms().0, time_ms.0, LOOKUP_PAGE];
+        let rows = self.count_and_select("looking up a time", select, values, read)?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    async fn days(
+        &self,
+        device_id: &str,
+        span: (Day, Day),
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Day>> {
+        self.page_of_days(device_id, span, order, limit)
     }
 
     async fn devices(
@@ -365,7 +322,7 @@ impl TripStore for SqliteStore {
         scope: DeviceScope,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         let (day, shards) = match scope {
             DeviceScope::All => (None, 0..1),
             DeviceScope::OfDay(day) => (Some(day), 0..SHARDS),
@@ -390,17 +347,7 @@ impl TripStore for SqliteStore {
         Ok(found)
     }
 
-    async fn latest_days(&self, device_id: &str, limit: usize) -> Result<Vec<Day>, StoreError> {
-        let span = (day_of(DeviceTime::MIN), day_of(DeviceTime::MAX));
-        self.page_of_days(device_id, span, Order::Desc, limit)
-    }
-
-    async fn ends_of_day(
-        &self,
-        device_id: &str,
-        day: Day,
-        limit: usize,
-    ) -> Result<Vec<TripEnd>, StoreError> {
+    async fn ends_of_day(&self, device_id: &str, day: Day, limit: usize) -> Result<Vec<TripEnd>> {
         let values = params![device_id, day.start_ms().0, at_most(limit)];
         let read = |row: &Row<'_>| unless_malformed(row, END_BUCKET, read_end(row));
         let doing = "reading the last trips of a day";
@@ -408,15 +355,15 @@ impl TripStore for SqliteStore {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>> {
         self.select("reading forgets", forgets::OF_DEVICE, [device_id], forgets::read)
     }
 
-    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>> {
         Ok(self.select("reading forgets", forgets::COMBINED, [device_id], forgets::read)?.pop())
     }
 
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<()> {
         // In the transaction of the flush, so all steps become durable together.
         let connection = self.connection();
         let erased = self
@@ -425,7 +372,7 @@ impl TripStore for SqliteStore {
         self.or_rollback(&connection, erased)
     }
 
-    async fn positions(&self, _epoch: i32) -> Result<KeptPositions, StoreError> {
+    async fn positions(&self, _epoch: i32) -> Result<KeptPositions> {
         Ok(KeptPositions { generation: 0, next_offsets: self.all_positions()? })
     }
 
@@ -434,15 +381,15 @@ impl TripStore for SqliteStore {
         _epoch: &Epoch,
         _generation: i32,
         (partition, next): (i32, Offset),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.set_position(partition, next.get())
     }
 
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         self.claim_of(device_id, epoch)
     }
 
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32> {
         self.add_claim(device_id, epoch, own)
     }
 }

@@ -20,7 +20,7 @@ store_operations! {
     /// - Tags by device, time of the id, and key: written by users while another process may write
     ///   trips. Writes are conditional, so that of two at once neither is lost unnoticed. A store
     ///   that repeats a write without an answer recognises its own by the revision.
-    pub trait SideTables {
+    pub trait SideTables over SideTablesOver {
         /// Every epoch of the topic, oldest first.
         fn epochs(&self) -> Vec<Epoch> = "epochs";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Offset, Version};
-use crate::store::{StoreError, TripStore, known_home};
+use crate::store::{Result, TripStore, known_home};
 
 /// How far the partitions of an epoch were read, as a store keeps it with the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub async fn raise(
     store: &impl TripStore,
     epoch: &Epoch,
     next_offsets: &BTreeMap<i32, i64>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let generation = store.positions(epoch.epoch).await?.generation;
     write(store, epoch, generation, next_offsets).await
 }
@@ -46,7 +46,7 @@ pub async fn lower_positions(
     store: &impl TripStore,
     epoch: &Epoch,
     copied: &BTreeMap<i32, i64>,
-) -> Result<BTreeMap<i32, i64>, StoreError> {
+) -> Result<BTreeMap<i32, i64>> {
     let kept = store.positions(epoch.epoch).await?;
     let lower = |partition: i32| {
         let copied = copied.get(&partition).copied();
@@ -67,7 +67,7 @@ pub async fn devices_erased_since(
     store: &impl TripStore,
     epoch: &Epoch,
     next_offsets: &BTreeMap<i32, i64>,
-) -> Result<Vec<String>, StoreError> {
+) -> Result<Vec<String>> {
     let version = |next: &i64| epoch.version_at(Offset(*next));
     let lowest = next_offsets.values().min().map_or(Version::MAX, version);
     let mut devices = Vec::new();
@@ -90,7 +90,7 @@ pub async fn replace(
     store: &impl TripStore,
     epoch: &Epoch,
     next_offsets: &BTreeMap<i32, i64>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     // Those of the former generation cannot be set back: each was written at its own version.
     let generation = store.positions(epoch.epoch).await?.generation + 1;
     write(store, epoch, generation, next_offsets).await
@@ -101,7 +101,7 @@ async fn write(
     epoch: &Epoch,
     generation: i32,
     next_offsets: &BTreeMap<i32, i64>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for (&partition, &next) in next_offsets {
         store.keep_position(epoch, generation, (partition, Offset(next))).await?;
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::SideTables;
 use crate::model::scalar::Offset;
 use crate::model::schema::{SchemaId, SchemaSubject, SchemaVerdict, UnknownUntil};
-use crate::store::StoreError;
+use crate::store::{Result, StoreError};
 
 /// A verdict in its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ impl SchemaHistory {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn update(&mut self, store: &impl SideTables, epoch: i32) -> Result<(), StoreError> {
+    pub async fn update(&mut self, store: &impl SideTables, epoch: i32) -> Result<()> {
         loop {
             let subjects = store.schema_subjects(epoch, self.next).await?;
             if subjects.is_empty() {
@@ -125,7 +125,7 @@ impl SchemaHistory {
         (epoch, limit): (i32, usize),
         id: SchemaId,
         verdict: &SchemaVerdict,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         loop {
             self.update(store, epoch).await?;
             if self.ids.contains_key(&id) || self.ids.len() >= limit {
@@ -146,7 +146,7 @@ impl SchemaHistory {
         store: &impl SideTables,
         (epoch, partition): (i32, i32),
         ids: &BTreeMap<SchemaId, Offset>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         loop {
             self.update(store, epoch).await?;
             let is_open = |(id, offset): &(&SchemaId, &Offset)| {
@@ -168,7 +168,7 @@ impl SchemaHistory {
         store: &impl SideTables,
         (epoch, partition): (i32, i32),
         until: Offset,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         loop {
             self.update(store, epoch).await?;
             if self.unknown.get(&partition).is_some_and(|kept| until <= *kept) {
@@ -183,7 +183,7 @@ impl SchemaHistory {
         store: &impl SideTables,
         (epoch, partition): (i32, i32),
         until: Offset,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let id = SchemaSubject::Until(partition, until);
         let (slot, verdict) = (self.next, SchemaVerdict::Unknown);
         store.add_schema(&KeptSchema { epoch, slot, id, verdict }).await
@@ -198,7 +198,7 @@ pub async fn verdict_in(
     store: &impl SideTables,
     (epoch, slot): (i32, i32),
     id: SchemaId,
-) -> Result<SchemaVerdict, StoreError> {
+) -> Result<SchemaVerdict> {
     let verdict = store.schema_in(epoch, slot).await?;
     verdict.ok_or_else(|| StoreError::LacksSchema { epoch, id: id.to_string() })
 }
@@ -207,10 +207,7 @@ pub async fn verdict_in(
 ///
 /// # Errors
 /// The store fails.
-pub async fn all_schemas(
-    store: &impl SideTables,
-    epoch: i32,
-) -> Result<Vec<KeptSchema>, StoreError> {
+pub async fn all_schemas(store: &impl SideTables, epoch: i32) -> Result<Vec<KeptSchema>> {
     let mut found: Vec<KeptSchema> = Vec::new();
     loop {
         let from = i32::try_from(found.len()).unwrap_or(i32::MAX);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::internals::store::TripStore;
+use tstar::internals::store::memory::ApplyRows as _;
 
 use crate::conformance::{at, trip};
 use crate::faults::until;

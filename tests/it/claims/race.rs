@@ -12,7 +12,7 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::{Batch, Decoder};
-use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{Forget, Order, TripStore};
 

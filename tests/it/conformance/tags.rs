@@ -3,6 +3,7 @@
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::model::tag::{Revision, Tag, TagValue};
 use tstar::internals::sink::Sink;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::{Flush, Forget, SideTables, TripStore};
 
 use super::{at, trip};

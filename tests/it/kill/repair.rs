@@ -1,6 +1,7 @@
 //! `verify --repair` of stores that lack trips, or have wrong ones.
 
 use rusqlite::Connection;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::{SideTables, TripRow, TripStore};
 
 use super::{Row, SAMPLES_OF_A_KEYSPACE, rows_of_file, rows_of_keyspace};

@@ -15,6 +15,7 @@ use scylla_proxy::{
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tstar::internals::model::scalar::Version;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::internals::store::{Forget, TripRow, TripStore};
 use tstar::internals::timeline::day_of;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 use tstar::internals::model::scalar::{DeviceTime, Version};
-use tstar::internals::store::memory::MemoryStore;
+use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::{Order, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, Limits, READINGS, Reading, Sample, Timeline};
 

@@ -5,8 +5,9 @@ use openssl::ssl::{SslConnector, SslFiletype, SslMethod, SslVerifyMode};
 use scylla::client::session::{OpenSsl010Config, Session};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::{Builder, Runtime};
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::scylla::{ClientIdentity, ScyllaStore, ScyllaUrl, ServerOptions, Tls};
-use tstar::internals::store::{StoreError, TripRow, TripStore};
+use tstar::internals::store::{StoreError, TripRow};
 
 use super::authority::Authority;
 use super::nodes::equipped;

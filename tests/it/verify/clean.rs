@@ -10,6 +10,7 @@ use tstar::internals::log::Bounds;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::ops::verify::compare::{CompareOptions, compare};
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{AnyStore, DeviceScope, Forget, TripRow, TripStore};
 use tstar::internals::timeline::DAY_MS;

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::verify::Kind;
+use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::raw::COLUMNS;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{AnyStore, DeviceScope, Order, TripRow, TripStore};

@@ -3,13 +3,9 @@
 use std::sync::{Arc, MutexGuard};
 
 use tstar::internals::kafka::partition_handle::PartitionHandle;
-use tstar::internals::model::epoch::Epoch;
-use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
-use tstar::internals::store::positions::KeptPositions;
+use tstar::internals::model::scalar::{Day, Offset, Version};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{
-    DeviceScope, Forget, Order, StoreError, TripRow, TripStore, WriteGroup,
-};
+use tstar::internals::store::{Forget, Result, TripRow, TripStore as _, TripStoreOver, WriteGroup};
 
 use super::log::Script;
 use super::world::{Device, Shared, World, lock};
@@ -57,8 +53,14 @@ impl SimStore {
     }
 }
 
-impl TripStore for SimStore {
-    async fn write(&self, groups: &[WriteGroup]) -> Result<(), StoreError> {
+impl TripStoreOver for SimStore {
+    type Under = ScyllaStore<Connection>;
+
+    fn under(&self) -> &Self::Under {
+        &self.trips
+    }
+
+    async fn write(&self, groups: &[WriteGroup]) -> Result<()> {
         {
             let mut world = self.world();
             if world.group.owner(self.script.log.partition) != Some(self.owner) {
@@ -68,15 +70,7 @@ impl TripStore for SimStore {
         self.trips.write(groups).await
     }
 
-    async fn covering(
-        &self,
-        device_id: &str,
-        time_ms: DeviceTime,
-    ) -> Result<Option<TripRow>, StoreError> {
-        self.trips.covering(device_id, time_ms).await
-    }
-
-    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>, StoreError> {
+    async fn rows_of_day(&self, device_id: &str, day: Day) -> Result<Vec<TripRow>> {
         let load = Load::new(self);
         let rows = self.trips.rows_of_day(device_id, day).await?;
         drop(load);
@@ -88,31 +82,7 @@ impl TripStore for SimStore {
         Ok(rows)
     }
 
-    async fn range(
-        &self,
-        device_id: &str,
-        from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<TripRow>, StoreError> {
-        self.trips.range(device_id, from_ms, upto_ms, order, limit).await
-    }
-
-    async fn devices(
-        &self,
-        scope: DeviceScope,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        self.trips.devices(scope, after, limit).await
-    }
-
-    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>, StoreError> {
-        self.trips.forgets(device_id).await
-    }
-
-    async fn erased(&self, device_id: &str) -> Result<Option<Forget>, StoreError> {
+    async fn erased(&self, device_id: &str) -> Result<Option<Forget>> {
         let found = self.trips.erased(device_id).await?;
         let mut world = self.world();
         let reads = self.reads();
@@ -122,11 +92,7 @@ impl TripStore for SimStore {
         Ok(found)
     }
 
-    async fn begin_forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
-        self.trips.begin_forget(device_id, forget).await
-    }
-
-    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<(), StoreError> {
+    async fn forget(&self, device_id: &str, forget: &Forget) -> Result<()> {
         {
             let mut world = self.world();
             if world.is_begun(device_id, forget) {
@@ -136,20 +102,7 @@ impl TripStore for SimStore {
         self.trips.forget(device_id, forget).await
     }
 
-    async fn positions(&self, epoch: i32) -> Result<KeptPositions, StoreError> {
-        self.trips.positions(epoch).await
-    }
-
-    async fn keep_position(
-        &self,
-        epoch: &Epoch,
-        generation: i32,
-        next: (i32, Offset),
-    ) -> Result<(), StoreError> {
-        self.trips.keep_position(epoch, generation, next).await
-    }
-
-    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>, StoreError> {
+    async fn claimed(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
         let Some(found) = self.trips.claimed(device_id, epoch).await? else { return Ok(None) };
         let mut world = self.world();
         if world.is_erased_claim(device_id, epoch) {
@@ -158,7 +111,7 @@ impl TripStore for SimStore {
         Ok(Some(world.decide(device(device_id), epoch, found)))
     }
 
-    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32, StoreError> {
+    async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32> {
         self.world().see("claims inserted");
         let found = self.trips.claim(device_id, epoch, own).await?;
         let mut world = self.world();
