@@ -31,12 +31,12 @@
 //! | I/O | `source` | decodes bytes to samples and dead letters |
 //! | I/O | `store` | writes and reads rows |
 //! | I/O | `kafka` | the log as a topic: consumer, producer, partition assignment |
+//! | settings | `settings` | settings from flags, environment and file; opens what they name |
 //! | pipeline | `sink` | writes rows, table topic, change feed, dead letters and position |
 //! | pipeline | `pipeline` | joins source, timeline and store, with one worker per partition |
 //! | pipeline | `log` | the log of a store: its files, or its topic |
 //! | operations | `simulate` | generates a fleet with late, repeated and malformed samples |
 //! | operations | `ops` | the use cases behind the commands and the HTTP API |
-//! | interfaces | `settings` | settings from flags, environment, file and defaults |
 //! | interfaces | `http` | JSON API and web page |
 //! | interfaces | `cli` | flags, output, exit codes |
 //!

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::ensure;
 use tokio::sync::Notify;
@@ -56,7 +56,6 @@ pub fn trips(log: &Log) -> anyhow::Result<RunCounts> {
 /// The options of `tstar run` without flags.
 fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
     let settings = Settings::default();
-    let duration = |ms: i64| Duration::from_millis(ms.unsigned_abs());
     let memory = usize::try_from(settings.memory)?;
     let epoch = Epoch {
         epoch: 1,
@@ -76,17 +75,9 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
         instance_id: None,
         assignment: Assignment::All(vec![0; log.ends.len()]),
         epoch: epoch.clone(),
-        revoke_timeout: duration(settings.revoke_timeout_ms),
-        drain_timeout: duration(settings.drain_timeout_ms),
+        revoke_timeout: settings.revoke_timeout,
+        drain_timeout: settings.drain_timeout,
         memory: memory / 8,
-    };
-    let pace = ProcessorConfig {
-        flush_interval: duration(settings.flush_interval_ms),
-        max_staleness: duration(settings.max_staleness_ms),
-        memory: memory / 2,
-        by_trip: true,
-        gather: ProcessorConfig::GATHER,
-        loads: 32,
     };
     let notify = Arc::new(|event: DaemonEvent| match event {
         DaemonEvent::Consumer(consumer::ConsumerEvent::Assigned { .. }) => (),
@@ -95,7 +86,7 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
     Ok(Options {
         plan,
         epochs: vec![epoch],
-        pace,
+        pace: ProcessorConfig::daemon(&settings),
         notify,
         ask_keys: None,
         find_schemas: find_known(Arc::default()),

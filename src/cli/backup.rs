@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::flags::{Context, ServerFlags};
-use super::open;
 use super::print::Printer;
 use crate::model::rules::Rules;
 use crate::ops::{backup, position_backup};
-use crate::store::{Access, StoreUrl};
+use crate::store::Access;
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -121,15 +120,15 @@ pub async fn back_up(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     if let Some(BackupPart::Positions(args)) = &args.part {
-        let settings = context.settings(&[&args.server.0])?.0;
-        position_backup::check(&StoreUrl::parse(&settings.store)?)?;
-        let store = open::reader(&settings, context).await?;
+        let settings = context.settings(&[&args.server.0])?;
+        position_backup::check(&settings.url()?)?;
+        let store = settings.reader().await?;
         return printer.json(&position_backup::back_up(&store, &args.file).await?);
     }
     let file = args.file.as_ref().expect("clap requires it");
-    let settings = context.settings(&[&args.server.0])?.0;
-    let store = open::reader(&settings, context).await?;
-    let report = backup::back_up(&store, &StoreUrl::parse(&settings.store)?, file).await?;
+    let settings = context.settings(&[&args.server.0])?;
+    let store = settings.reader().await?;
+    let report = backup::back_up(&store, &settings.url()?, file).await?;
     printer.json(&report)
 }
 
@@ -142,19 +141,19 @@ pub async fn restore(
     if let Some(RestorePart::Positions(RestorePositionsArgs { positions: args, allow_erased })) =
         &args.part
     {
-        let settings = context.settings(&[&args.server.0])?.0;
-        position_backup::check(&StoreUrl::parse(&settings.store)?)?;
+        let settings = context.settings(&[&args.server.0])?;
+        position_backup::check(&settings.url()?)?;
         let rules = Rules::default();
-        let store = open::open(&settings, context, Access::WriteTopic(&rules)).await?;
+        let store = settings.open(Access::WriteTopic(&rules)).await?;
         let restored = position_backup::restore(&store, &args.file, *allow_erased).await?;
         return printer.json(&restored);
     }
     let file = args.file.as_ref().expect("clap requires it");
-    let settings = context.settings(&[&args.server.0])?.0;
+    let settings = context.settings(&[&args.server.0])?;
     let sha256 = args.sha256.as_deref();
     let report = match args.check {
         true => backup::check(file, sha256).await?,
-        false => backup::restore(file, sha256, &StoreUrl::parse(&settings.store)?).await?,
+        false => backup::restore(file, sha256, &settings.url()?).await?,
     };
     printer.json(&report)
 }

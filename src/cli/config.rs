@@ -9,7 +9,7 @@ use super::flags::{
 };
 use super::print::Printer;
 use crate::kafka::options::is_harmless;
-use crate::settings::{Origins, Setting, Settings, SettingsFile, TABLE};
+use crate::settings::{Setting, Settings, SettingsFile, TABLE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,8 +72,8 @@ pub fn run(args: &ConfigArgs, context: &Context, printer: &mut Printer) -> anyho
     match &args.command {
         ConfigCommand::Show(args) => {
             let flags = [&args.rules.0, &args.import.0, &args.reader.0, &args.server.0];
-            let (settings, origins) = context.settings(&flags)?;
-            show(&settings, &origins, args.output.format(Format::Table), printer)
+            let settings = context.settings(&flags)?;
+            show(&settings, args.output.format(Format::Table), printer)
         }
         ConfigCommand::Check { file: None } => {
             context.settings(&[])?;
@@ -87,15 +87,11 @@ pub fn run(args: &ConfigArgs, context: &Context, printer: &mut Printer) -> anyho
     }
 }
 
-fn show(
-    settings: &Settings,
-    origins: &Origins,
-    format: Format,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+fn show(settings: &Settings, format: Format, printer: &mut Printer) -> anyhow::Result<()> {
     if format != Format::Table {
         let object = |setting: &Setting| {
-            let (value, origin) = ((setting.get)(settings), origins[setting.key].to_string());
+            let (value, origin) =
+                ((setting.get)(settings), settings.origins[setting.key].to_string());
             serde_json::json!({"key": setting.key, "value": value, "origin": origin})
         };
         return printer.values(&TABLE.iter().map(object).collect::<Vec<_>>(), format);
@@ -103,7 +99,7 @@ fn show(
     let line = |setting: &Setting| setting.line(&(setting.get)(settings));
     let width = TABLE.iter().map(|setting| line(setting).chars().count()).max().unwrap_or(0);
     for setting in TABLE.iter() {
-        printer.line(&format!("{:width$}  # {}", line(setting), origins[setting.key]))?;
+        printer.line(&format!("{:width$}  # {}", line(setting), settings.origins[setting.key]))?;
     }
     if settings.kafka.keys().any(|name| !is_harmless(name)) {
         printer.line(NOTE)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::flags::{Context, Format, PathFlag};
 use super::print::Printer;
 use super::report::{Counts as _, Summary};
-use super::{ingest, open, serve};
+use super::{ingest, serve};
 use crate::model::time::format_time;
 use crate::ops::InvalidRequest;
 use crate::ops::demo::{FLEET, MergedTrip, write_samples};
@@ -26,8 +26,8 @@ const STORE: &str = "tstar-demo.db";
 
 /// Simulates a fleet, builds its trips and looks one up.
 pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
-    let (settings, origins) = context.settings(&[])?;
-    if let Some(Origin::Flag { .. }) = origins.get("store") {
+    let settings = context.settings(&[])?;
+    if let Some(Origin::Flag { .. }) = settings.origins.get("store") {
         let problem = format!("demo writes to its own store, sqlite:{STORE}; leave out --store");
         return Err(InvalidRequest(problem).into());
     }
@@ -40,12 +40,12 @@ pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()>
     ))?;
     write_samples(Path::new(SAMPLES))?;
     let files = [PathBuf::from(SAMPLES)];
-    let outcome = ingest::import(&files, (&settings, &origins), context).await?;
+    let outcome = ingest::import(&files, &settings).await?;
     if let Some(error) = outcome.stopped {
         return Err(error);
     }
     printer.line(&Summary::new(&outcome.counts, Some(outcome.trips)).table())?;
-    let store = open::reader(&settings, context).await?;
+    let store = settings.reader().await?;
     show_lookups(&store, printer).await?;
     printer.line(&format!(
         "\nTry next:\n  tstar devices --store sqlite:{STORE}\n  \
@@ -55,7 +55,7 @@ pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()>
     ))?;
     printer.flush()?;
     if printer.is_terminal() {
-        serve::after_demo((&settings, &origins), context).await?;
+        serve::after_demo(&settings).await?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::flags::{Context, Format, ServerFlags, format_parser};
 use super::print::{JsonList, Printer};
-use super::{open, table};
+use super::table;
 use crate::model::time::parse_day;
 use crate::store::{DevicePages, DeviceScope};
 
@@ -39,7 +39,7 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
+    let store = context.settings(&[&args.server.0])?.reader().await?;
     let format = args.json.then_some(Format::Json).or(args.format);
     let format = format.unwrap_or(printer.default_format());
     let day = args.day.as_deref().map(parse_day).transpose()?;

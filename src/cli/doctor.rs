@@ -2,11 +2,10 @@
 
 use clap::Args;
 
-use super::flags::{Context, Format, LogFlags, ValueOutputFlags, clock_ms};
+use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
-use super::{open, table};
-use crate::ops::doctor::{self, CheckResult, DoctorRequest};
-use crate::store::StoreUrl;
+use super::table;
+use crate::ops::doctor::{self, CheckResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,17 +35,8 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let format = printer.value_format(&args.output);
-    let settings = context.settings(&[&args.log.0])?.0;
-    let request = DoctorRequest {
-        store: settings.store.clone(),
-        url: StoreUrl::parse(&settings.store)?,
-        now_ms: context.now_ms,
-        clock: clock_ms,
-        is_deep: args.deep,
-    };
-    let open_store = async || open::reader(&settings, context).await;
-    let results =
-        doctor::check(&request, open_store, &|| open::log_access(&settings, context)).await;
+    let settings = context.settings(&[&args.log.0])?;
+    let results = doctor::check(&settings, args.deep).await?;
     print(&results, format, printer)?;
     Ok(doctor::verdict(&results)?)
 }

@@ -6,11 +6,10 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use super::flags::{Context, EpochFlags, RuleFlags, ServerFlags};
-use super::open;
 use super::print::Printer;
-use crate::ops::epoch::{self, ExportedEpochs, NewEpochRequest};
-use crate::settings::{Origins, Settings};
-use crate::store::{Access, StoreUrl};
+use crate::ops::epoch::{self, ExportedEpochs};
+use crate::settings::Settings;
+use crate::store::Access;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,54 +61,35 @@ enum EpochCommand {
 pub async fn run(args: &EpochArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     match &args.command {
         EpochCommand::Show => {
-            let settings = context.settings(&[&args.server.0])?.0;
-            let store = open::reader(&settings, context).await?;
+            let settings = context.settings(&[&args.server.0])?;
+            let store = settings.reader().await?;
             for epoch in epoch::list(&store, &settings.store).await? {
                 printer.json(&epoch)?;
             }
             Ok(())
         }
         EpochCommand::Export => {
-            let settings = context.settings(&[&args.server.0])?.0;
-            let store = open::reader(&settings, context).await?;
+            let settings = context.settings(&[&args.server.0])?;
+            let store = settings.reader().await?;
             let exported = epoch::export(&store, &settings.store).await?;
             printer.json(&exported)
         }
         EpochCommand::Import { file } => {
-            let settings = context.settings(&[&args.server.0])?.0;
-            let imported = import(file, &settings, context).await?;
+            let settings = context.settings(&[&args.server.0])?;
+            let imported = import(file, &settings).await?;
             Ok(printer.line(&format!("{imported} epochs imported"))?)
         }
         EpochCommand::New { topic, rules } => {
-            let (settings, origins) = context.settings(&[&rules.0, &topic.0, &args.server.0])?;
-            let request = new_request(&settings, &origins, context)?;
-            let epoch =
-                epoch::begin_new(&request, &|| open::log_access(&settings, context)).await?;
-            printer.json(&epoch)
+            let settings = context.settings(&[&rules.0, &topic.0, &args.server.0])?;
+            printer.json(&epoch::begin_new(&settings).await?)
         }
     }
 }
 
-async fn import(file: &Path, settings: &Settings, context: &Context) -> anyhow::Result<usize> {
+async fn import(file: &Path, settings: &Settings) -> anyhow::Result<usize> {
     let origin = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{origin}`"))?;
     let exported = ExportedEpochs::parse(&text, &origin.to_string())?;
-    let store = open::open(settings, context, Access::WriteTopic(exported.rules())).await?;
+    let store = settings.open(Access::WriteTopic(exported.rules())).await?;
     exported.import(&store, &settings.store).await
-}
-
-fn new_request(
-    settings: &Settings,
-    origins: &Origins,
-    context: &Context,
-) -> anyhow::Result<NewEpochRequest> {
-    Ok(NewEpochRequest {
-        store: settings.store.clone(),
-        url: StoreUrl::parse(&settings.store)?,
-        options: open::options(settings, context)?,
-        topic: settings.topic.clone(),
-        rules: settings.rules_request(origins),
-        partitioner: settings.partitioner,
-        now_ms: context.now_ms,
-    })
 }

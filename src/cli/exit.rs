@@ -1,6 +1,6 @@
 //! Exit codes, mapped in this one place.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,6 @@ use signal_hook::consts::SIGINT;
 use crate::identity::IdError;
 use crate::kafka::KafkaError;
 use crate::model::time::MomentError;
-use crate::model::visible::visible;
 use crate::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::processor::RunError;
@@ -19,6 +18,7 @@ use crate::simulate::FleetError;
 use crate::source::{DecoderError, SourceError};
 use crate::store::{StoreError, StoreUrlError};
 use crate::telemetry::logging;
+pub use crate::telemetry::logging::print_status;
 
 /// No result, or a difference; not an error.
 pub const NO_RESULT: u8 = 1;
@@ -62,17 +62,6 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         fail(&format!("{error:#}"));
     }
     ExitCode::from(code)
-}
-
-/// Prints a status line on stderr, or logs it. A closed stderr is ignored.
-pub fn print_status(line: &str) {
-    if logging::is_on() {
-        tracing::info!("{line}");
-    } else {
-        // A status may have several lines; control characters of the input are made visible.
-        let lines: Vec<_> = line.split('\n').map(visible).collect();
-        writeln!(io::stderr(), "tstar: {}", lines.join("\n")).ok();
-    }
 }
 
 /// Prints or logs an error that ends the program.

@@ -6,9 +6,8 @@ use clap::Args;
 
 use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
+use super::table;
 use super::usage::at_least;
-use super::{open, table};
-use crate::log::topic::OpenLog;
 use crate::model::time::DAY_MS;
 use crate::ops::explain::{ExplainRequest, RecordExplanation, TripExplanation, explain};
 use crate::ops::lookup;
@@ -53,21 +52,19 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.log.0])?.0;
+    let settings = context.settings(&[&args.log.0])?;
     let format = printer.value_format(&args.output);
-    let store = open::reader(&settings, context).await?;
+    let store = settings.reader().await?;
     let found = lookup::by_id(&store, &args.id).await?;
     let request = ExplainRequest {
-        store: &settings.store,
+        settings: &settings,
         row: &found.row,
         requested_id: &args.id,
         t_star_ms: found.t_star_ms,
         limit: args.limit,
     };
-    let access = || open::log_access(&settings, context);
     let reads_log = args.read_log || !args.files.is_empty();
-    let log: Option<(&[PathBuf], OpenLog<'_>)> = reads_log.then_some((&args.files, &access));
-    let explanation = explain(request, &store, log).await?;
+    let explanation = explain(request, &store, reads_log.then_some(&args.files)).await?;
     match format {
         Format::Table => print(&explanation, printer),
         _ => printer.json(&explanation),

@@ -13,7 +13,7 @@ use super::flags::{Context, PathFlag, ServerFlags, TagFlag};
 use super::print::Printer;
 use super::progress::{is_shown, style};
 use super::times::parse_range;
-use super::{exit, open, stop};
+use super::{exit, stop};
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::TripTags;
@@ -108,7 +108,7 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let form = args.form()?;
-    let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
+    let store = context.settings(&[&args.server.0])?.reader().await?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let selection = args.selection(device.clone())?;
     if let Some(device) = &device {

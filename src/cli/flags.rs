@@ -1,8 +1,8 @@
 //! Flags that several commands share. Flags of settings are generated from the settings table.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -10,13 +10,13 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum}
 
 use super::exit;
 use crate::log::redecode::DecodeOverrides;
-use crate::model::control::ControlKeys;
 use crate::model::tag::TagFilter;
 use crate::model::time::parse_duration;
-use crate::ops::{InvalidRequest, PreconditionFailed};
+use crate::ops::InvalidRequest;
+use crate::settings::Warnings;
 use crate::settings::{
-    CQL_PASSWORD, Group, Kind, LogFormat, Origin, Origins, Setting, Settings, SettingsError,
-    SettingsFile, exposed_files, read_secret, unknown_env,
+    Group, Kind, LogFormat, Setting, Settings, SettingsError, SettingsFile, exposed_files,
+    unknown_env,
 };
 pub use crate::telemetry::clock_ms;
 use crate::telemetry::{self, logging};
@@ -45,14 +45,13 @@ pub struct Context {
     pub now_ms: i64,
     /// User name, as the system names it.
     pub user: Option<String>,
-    /// Warnings printed so far: each is printed once in a run.
-    warned: Arc<Mutex<BTreeSet<String>>>,
+    warnings: Warnings,
 }
 
 impl Context {
     /// The context of a run that starts now; `env` holds the `TSTAR_*` variables.
     pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
-        Self { global, env, now_ms: clock_ms(), user: None, warned: Arc::default() }
+        Self { global, env, now_ms: clock_ms(), user: None, warnings: Warnings::default() }
     }
 
     /// Prepares the abort that a test asks for, such as `TSTAR_TEST_ABORT=within:2`.
@@ -74,16 +73,16 @@ impl Context {
     ///
     /// # Errors
     /// All faults of the settings at once.
-    pub fn settings(&self, flags: &[&SettingValues]) -> Result<(Settings, Origins), SettingsError> {
+    pub fn settings(&self, flags: &[&SettingValues]) -> Result<Settings, SettingsError> {
         let file = SettingsFile::read(self.global.config.as_deref())?;
         if let (None, Some(found)) = (&self.global.config, &file) {
-            self.warn_once([format!("settings are read from ./{}", found.name)]);
+            self.warnings.print([format!("settings are read from ./{}", found.name)]);
         }
         let store = self.global.store.iter().map(|url| ("store", url.clone()));
         let flags: Vec<_> = flags.iter().copied().flatten().cloned().chain(store).collect();
-        let (settings, origins) = Settings::resolve(&flags, &self.env, file.as_ref())?;
-        self.warn_once(exposed_files(&settings, &origins));
-        Ok((settings, origins))
+        let settings = Settings::resolve(&flags, &self.env, file.as_ref())?;
+        self.warnings.print(exposed_files(&settings));
+        Ok(Settings { now_ms: self.now_ms, warnings: self.warnings.clone(), ..settings })
     }
 
     /// The settings of a daemon. Starts its log, in which their faults and the warnings of
@@ -91,9 +90,9 @@ impl Context {
     ///
     /// # Errors
     /// All faults of the settings at once, or metrics cannot be recorded.
-    pub fn start_daemon(&self, flags: &[&SettingValues]) -> anyhow::Result<(Settings, Origins)> {
+    pub fn start_daemon(&self, flags: &[&SettingValues]) -> anyhow::Result<Settings> {
         let settings = self.settings(flags);
-        match settings.as_ref().map(|(settings, _)| settings.log_format).unwrap_or_default() {
+        match settings.as_ref().map(|settings| settings.log_format).unwrap_or_default() {
             LogFormat::Text => logging::init_text(),
             LogFormat::Json => logging::init_json(),
         }
@@ -101,67 +100,6 @@ impl Context {
         let settings = settings?;
         telemetry::install().context("metrics cannot be recorded")?;
         Ok(settings)
-    }
-
-    /// Reads a secret from a file; `key` is the setting that names the file. Warns if other users
-    /// may read it.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn secret(&self, key: &str, path: &str) -> anyhow::Result<Vec<u8>> {
-        let secret = read_secret(key, Path::new(path));
-        let secret = secret.with_context(|| format!("{key} `{path}` cannot be read"))?;
-        self.warn_once(secret.warning);
-        Ok(secret.bytes)
-    }
-
-    /// Reads a secret that is text, as [`Self::secret`] does.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not UTF-8.
-    pub fn secret_text(&self, key: &str, path: &str) -> anyhow::Result<String> {
-        let text = String::from_utf8(self.secret(key, path)?);
-        // The error of the conversion contains the bytes, so it is discarded.
-        text.map_err(|_| PreconditionFailed(format!("{key} `{path}` is not UTF-8")).into())
-    }
-
-    fn warn_once(&self, warnings: impl IntoIterator<Item = String>) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        for warning in warnings {
-            if !warned.contains(&warning) {
-                exit::print_status(&warning);
-                warned.insert(warning);
-            }
-        }
-    }
-
-    /// The keys of `control_key_file`; none if it is not set. Its content is never printed.
-    ///
-    /// # Errors
-    /// The file cannot be read, or a line of it is not a key.
-    pub fn control_keys(&self, settings: &Settings) -> anyhow::Result<ControlKeys> {
-        let path = &settings.control_key_file;
-        if path.is_empty() {
-            return Ok(ControlKeys::default());
-        }
-        let text = self.secret_text("control_key_file", path)?;
-        let keys = ControlKeys::parse(&text);
-        Ok(keys
-            .map_err(|error| PreconditionFailed(format!("control_key_file `{path}`: {error}")))?)
-    }
-
-    /// The password of `cql_user`: from the file, else from the environment variable.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn cql_password(&self, settings: &Settings) -> anyhow::Result<Option<String>> {
-        let file = &settings.cql_password_file;
-        if file.is_empty() {
-            let found = self.env.iter().find(|(name, _)| name == CQL_PASSWORD);
-            return Ok(found.map(|(_, password)| password.clone()));
-        }
-        let text = self.secret_text("cql_password_file", file)?;
-        Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
     }
 }
 
@@ -241,13 +179,13 @@ impl OverrideFlags {
     /// # Errors
     /// All faults of the settings at once.
     pub fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
-        let (settings, origins) = context.settings(&[&self.0])?;
-        let is_set = |key: &str| origins.get(key).is_some_and(|origin| *origin != Origin::Default);
+        let settings = context.settings(&[&self.0])?;
+        let given = ["map", "time_unit", "speed_unit"].map(|key| settings.is_given(key));
         let Settings { map, time_unit, speed_unit, time_zone, time_format, .. } = settings;
         Ok(DecodeOverrides {
-            fields: if is_set("map") { map } else { BTreeMap::new() },
-            time_unit: is_set("time_unit").then_some(time_unit),
-            speed_unit: is_set("speed_unit").then_some(speed_unit),
+            fields: if given[0] { map } else { BTreeMap::new() },
+            time_unit: given[1].then_some(time_unit),
+            speed_unit: given[2].then_some(speed_unit),
             time_zone,
             time_format,
         })

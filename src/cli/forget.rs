@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use super::flags::{BrokerFlags, Context, KeyFlag, ServerFlags, clock_ms};
 use super::print::Printer;
 use super::times::parse_flag_time;
-use super::{confirm, exit, open};
+use super::{confirm, exit};
 use crate::identity::DeviceId;
 use crate::log::forget::{ForgetEvent, ForgetRequest, SendFailed};
 use crate::model::control::ControlKey;
@@ -17,8 +17,7 @@ use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_duration};
 use crate::ops::InvalidRequest;
 use crate::ops::forget::{self, AuditLine};
-use crate::settings::{Origins, Settings};
-use crate::store::StoreUrl;
+use crate::settings::Settings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,11 +89,11 @@ pub async fn run(
         let key = ControlKey::generate(name).map_err(|error| InvalidRequest(error.to_string()))?;
         return Ok(printer.line(&key.to_line())?);
     }
-    let (settings, origins) = context.settings(&[&args.key.0, &args.topic.0, &args.server.0])?;
+    let settings = context.settings(&[&args.key.0, &args.topic.0, &args.server.0])?;
     let limit_ms = parse_duration(&args.wait_timeout)?;
-    let request = request(args, &settings, &origins, context)?;
-    let store = open::reader(&settings, context).await?;
-    let plan = forget::prepare(&request, store, &|| open::log_access(&settings, context)).await?;
+    let request = request(args, &settings)?;
+    let store = settings.reader().await?;
+    let plan = forget::prepare(&request, store).await?;
     if !args.yes {
         confirm::erasure(&request.description(), request.device.as_deref()).await?;
     }
@@ -126,31 +125,22 @@ pub async fn run(
     plan.wait(&forgotten.pending, timeout, &mut on_event).await
 }
 
-fn request(
-    args: &ForgetArgs,
-    settings: &Settings,
-    origins: &Origins,
-    context: &Context,
-) -> anyhow::Result<ForgetRequest> {
+fn request<'a>(args: &ForgetArgs, settings: &'a Settings) -> anyhow::Result<ForgetRequest<'a>> {
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let before = args.before.as_deref().map(|text| ("--before", text));
     let before = before.or(args.all_before.as_deref().map(|text| ("--all-before", text)));
     let before_ms = before.map(|(flag, text)| parse_flag_time(flag, text)).transpose()?;
     Ok(ForgetRequest {
         device,
-        before_ms: DeviceTime(before_ms.unwrap_or(context.now_ms)),
-        store: settings.store.clone(),
-        url: StoreUrl::parse(&settings.store)?,
-        keep_changes: settings.keep_changes,
-        topic: open::topic_request(settings, origins, context).topic.map(str::to_owned),
+        before_ms: DeviceTime(before_ms.unwrap_or(settings.now_ms)),
         beyond_data: args.beyond_data,
-        now_ms: context.now_ms,
+        settings,
     })
 }
 
 /// Prints what is about to be erased before anything is: even if the command is killed before it
 /// prints a result, the attempt is on record.
-fn print_intent(request: &ForgetRequest, context: &Context) {
+fn print_intent(request: &ForgetRequest<'_>, context: &Context) {
     let (at, what) = (format_time(clock_ms()), request.description());
     let by = context.user.as_ref().map_or_else(String::new, |user| format!(" for `{user}`"));
     exit::print_status(&format!("at {at}{by}: erasing {what}"));
@@ -171,7 +161,7 @@ fn interrupted(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Counts devices on a terminal, if there are several.
-fn progress(request: &ForgetRequest) -> ProgressBar {
+fn progress(request: &ForgetRequest<'_>) -> ProgressBar {
     match request.device.is_none() && std::io::stderr().is_terminal() {
         true => ProgressBar::new_spinner().with_message("devices"),
         false => ProgressBar::hidden(),

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::flags::Context;
 use crate::http::{Tls, TokenSet, Tokens};
 use crate::ops::PreconditionFailed;
-use crate::settings::HttpSettings;
+use crate::settings::Settings;
 use crate::tls::{self, Acceptor};
 
 /// Whether a file can be read more than once: a pipe, such as that of a shell's `<(...)`, cannot.
@@ -19,17 +18,17 @@ fn is_regular(path: &str) -> bool {
 ///
 /// # Errors
 /// The file cannot be read, or holds no tokens.
-pub fn tokens(path: &str, context: &Context) -> anyhow::Result<Tokens> {
+pub fn tokens(path: &str, settings: &Settings) -> anyhow::Result<Tokens> {
     const KEY: &str = "token_file";
-    let content = context.secret_text(KEY, path)?;
+    let content = settings.secret_text(KEY, path)?;
     let fixed = (!is_regular(path)).then(|| content.clone());
     let read = {
-        let (path, context) = (path.to_owned(), context.clone());
+        let (path, settings) = (path.to_owned(), settings.clone());
         move || match &fixed {
             Some(content) => Ok(content.clone().into_bytes()),
             // Opening a pipe could wait for ever.
             None if !is_regular(&path) => Err(format!("{KEY} `{path}` is not a file any more")),
-            None => context.secret(KEY, &path).map_err(|error| format!("{error:#}")),
+            None => settings.secret(KEY, &path).map_err(|error| format!("{error:#}")),
         }
     };
     let problem = {
@@ -71,7 +70,8 @@ fn split(content: &[u8]) -> Option<(&[u8], &[u8])> {
 ///
 /// # Errors
 /// The files cannot be read or used, or the program was built without TLS.
-pub fn certificate(http: &HttpSettings, context: &Context) -> anyhow::Result<Option<Tls>> {
+pub fn certificate(settings: &Settings) -> anyhow::Result<Option<Tls>> {
+    let http = &settings.http;
     if http.tls_cert.is_empty() {
         return Ok(None);
     }
@@ -81,11 +81,12 @@ pub fn certificate(http: &HttpSettings, context: &Context) -> anyhow::Result<Opt
         return Err(PreconditionFailed(problem.into()).into());
     }
     let read = {
-        let (chain, key, context) = (http.tls_cert.clone(), http.tls_key.clone(), context.clone());
+        let settings = settings.clone();
         move || -> anyhow::Result<Vec<u8>> {
-            let read = std::fs::read(&chain);
+            let (chain, key) = (&settings.http.tls_cert, &settings.http.tls_key);
+            let read = std::fs::read(chain);
             let read = read.with_context(|| format!("tls_cert `{chain}` cannot be read"))?;
-            Ok(join(&read, &context.secret("tls_key", &key)?))
+            Ok(join(&read, &settings.secret("tls_key", key)?))
         }
     };
     let content = read()?;
@@ -108,7 +109,6 @@ pub fn certificate(http: &HttpSettings, context: &Context) -> anyhow::Result<Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::flags::GlobalFlags;
 
     #[test]
     fn chain_and_key_are_one_content_and_two_again() {
@@ -127,8 +127,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
         std::fs::write(&path, "maps:read:token-of-the-maps").unwrap();
-        let context = Context::new(GlobalFlags::default(), Vec::new());
-        let tokens = tokens(path.to_str().unwrap(), &context).unwrap();
+        let tokens = tokens(path.to_str().unwrap(), &Settings::default()).unwrap();
         std::fs::remove_file(&path).unwrap();
         // A folder is not a file, either, and needs no other program.
         std::fs::create_dir(&path).unwrap();

@@ -8,11 +8,10 @@ use super::flags::{Context, ImportFlags, RuleFlags};
 use super::print::Printer;
 use super::progress::FileProgress;
 use super::report::{Summary, SummaryFormat};
-use super::{exit, open, stop};
+use super::{exit, stop};
 use crate::ops::ingest::{FirstLetter, IngestOutcome, IngestRequest, Problem, ingest};
-use crate::settings::{Origins, Settings};
+use crate::settings::Settings;
 use crate::source::SourceError;
-use crate::store::{StoreUrl, StoreUrlError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,8 +53,8 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let (settings, origins) = context.settings(&[&args.rules.0, &args.import.0])?;
-    let outcome = import(&args.files, (&settings, &origins), context).await?;
+    let settings = context.settings(&[&args.rules.0, &args.import.0])?;
+    let outcome = import(&args.files, &settings).await?;
     let format = if args.json { Some(SummaryFormat::Json) } else { args.format };
     printer.summary(&Summary::of_import(&outcome), format)?;
     print_hints(&outcome, &settings);
@@ -63,34 +62,9 @@ pub async fn run(
 }
 
 /// Reads files into the store of the settings, with a progress bar.
-pub async fn import(
-    files: &[PathBuf],
-    settings: (&Settings, &Origins),
-    context: &Context,
-) -> anyhow::Result<IngestOutcome> {
-    let request = request(files.to_owned(), settings, context)?;
-    ingest(&request, &stop::on_signals, &mut FileProgress::default()).await
-}
-
-/// The request of an import into the store of the settings.
-pub fn request(
-    files: Vec<PathBuf>,
-    (settings, origins): (&Settings, &Origins),
-    context: &Context,
-) -> Result<IngestRequest, StoreUrlError> {
-    Ok(IngestRequest {
-        files,
-        format: settings.input_format,
-        store: StoreUrl::parse(&settings.store)?,
-        rules: settings.rules_request(origins),
-        now_ms: context.now_ms,
-        memory: settings.memory,
-        cache: open::cache(settings),
-        keep_changes: settings.keep_changes,
-        max_dead_letters: settings.max_dead_letters,
-        flush_interval: open::duration(settings.flush_interval_ms),
-        max_staleness: open::duration(settings.max_staleness_ms),
-    })
+pub async fn import(files: &[PathBuf], settings: &Settings) -> anyhow::Result<IngestOutcome> {
+    let request = IngestRequest { files, rules: &settings.rules_request(), settings };
+    ingest(request, &stop::on_signals, &mut FileProgress::default()).await
 }
 
 /// Prints the hints that follow from the counts.

@@ -9,12 +9,12 @@ use super::flags::{
     BrokerFlags, Context, Format, InputFormatFlag, RegistryFlags, RuleFlags, SettingValues,
     ValueOutputFlags,
 };
+use super::inspect_table;
 use super::print::Printer;
-use super::{inspect_table, open};
 use crate::model::visible::shell_word;
 use crate::ops::InvalidRequest;
-use crate::ops::inspect::{InspectOutcome, InspectRequest, InspectSource, Proposal, inspect};
-use crate::settings::{Kind, Origin, Origins, Setting, Settings};
+use crate::ops::inspect::{InspectOutcome, InspectRequest, Proposal, inspect};
+use crate::settings::{Kind, Origin, Setting, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,17 +63,12 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let flags = [&args.rules.0, &args.format.0, &args.brokers.0, &args.registry.0];
-    let (settings, origins) = context.settings(&flags)?;
+    let settings = context.settings(&flags)?;
     let format = printer.value_format(&args.output);
-    let is_given = |key: &str| origins.get(key).is_some_and(|it| *it != Origin::Default);
-    let request = InspectRequest {
-        source: source(args, &settings, &origins, context)?,
-        rules: settings.rules_request(&origins),
-        is_fixed: ["preset", "map", "decode"].into_iter().any(is_given),
-        now_ms: context.now_ms,
-    };
+    check_input(args, &settings)?;
+    let request = InspectRequest { files: args.files.clone(), settings };
     let outcome = inspect(&request).await?;
-    let command = outcome.reads.map(|_| command(args, &outcome.flags, is_given));
+    let command = outcome.reads.map(|_| command(args, &outcome.flags, &request.settings));
     match format {
         Format::Table => inspect_table::print(&outcome, command.as_deref(), printer)?,
         _ => printer.json(&Inspection { outcome: &outcome, command: command.as_deref() })?,
@@ -82,38 +77,21 @@ pub async fn run(
     outcome.check()
 }
 
-/// The files, else the topic.
-fn source(
-    args: &InspectArgs,
-    settings: &Settings,
-    origins: &Origins,
-    context: &Context,
-) -> anyhow::Result<InspectSource> {
-    let topic = origins.get("topic").unwrap_or(&Origin::Default);
-    match (args.files.is_empty(), topic) {
-        (false, Origin::Flag { .. }) => {
-            let problem = "name files or --topic, not both";
-            Err(InvalidRequest(problem.into()).into())
-        }
-        (false, _) => {
-            let (files, format) = (args.files.clone(), settings.input_format);
-            Ok(InspectSource::Files { files, format })
-        }
+/// Checks that the input is files or a topic.
+fn check_input(args: &InspectArgs, settings: &Settings) -> Result<(), InvalidRequest> {
+    let problem = match (args.files.is_empty(), &settings.origins["topic"]) {
+        (false, Origin::Flag { .. }) => "name files or --topic, not both",
         (true, Origin::Default) => {
-            let problem = "there is nothing to inspect: name files, - for stdin, or --topic TOPIC";
-            Err(InvalidRequest(problem.into()).into())
+            "there is nothing to inspect: name files, - for stdin, or --topic TOPIC"
         }
-        (true, _) => Ok(InspectSource::Topic {
-            topic: settings.topic.clone(),
-            brokers: Box::new(open::brokers(settings)?),
-            registry: open::registry(settings, context)?,
-        }),
-    }
+        _ => return Ok(()),
+    };
+    Err(InvalidRequest(problem.into()))
 }
 
 /// The command line that reads the input: with the flags given, and those found for settings that
 /// nothing gives.
-fn command(args: &InspectArgs, found: &[Proposal], is_given: impl Fn(&str) -> bool) -> String {
+fn command(args: &InspectArgs, found: &[Proposal], settings: &Settings) -> String {
     let mut words: Vec<String> = vec!["tstar".into()];
     if args.files.is_empty() {
         words.push("run".into());
@@ -126,7 +104,7 @@ fn command(args: &InspectArgs, found: &[Proposal], is_given: impl Fn(&str) -> bo
     }
     words.extend(given(&args.rules.0));
     for Proposal { flag, value, .. } in found {
-        if !is_given(&flag.trim_start_matches('-').replace('-', "_")) {
+        if !settings.is_given(&flag.trim_start_matches('-').replace('-', "_")) {
             words.push((*flag).into());
             words.extend(value.as_deref().map(shell_word));
         }

@@ -3,7 +3,6 @@
 use clap::Args;
 
 use super::flags::{Context, Format, OutputFlags, PathFlag, ReaderFlags, ServerFlags};
-use super::open;
 use super::print::Printer;
 use super::times::SECONDS_SINCE_2001;
 use crate::identity::DeviceId;
@@ -91,8 +90,8 @@ impl Store {
 impl TripFlags {
     /// Opens the store. Its own `max_gap` goes before that of the settings.
     async fn open(&self, context: &Context) -> anyhow::Result<Store> {
-        let settings = context.settings(&[&self.reader.0, &self.server.0])?.0;
-        let reader = open::reader(&settings, context).await?;
+        let settings = context.settings(&[&self.reader.0, &self.server.0])?;
+        let reader = settings.reader().await?;
         let rules = reader.rules().await?;
         let max_gap_ms = rules.map_or(settings.max_gap_ms, |rules| rules.max_gap_ms);
         Ok(Store { reader, max_gap_ms, settle_ms: settings.settle_ms })

@@ -20,7 +20,6 @@ mod inspect;
 mod inspect_table;
 mod lookup;
 mod man;
-mod open;
 mod print;
 mod progress;
 mod rebuild;

@@ -12,7 +12,7 @@ use super::flags::{
 use super::print::Printer;
 use super::progress::{self, FileProgress};
 use super::report::SampleSummary;
-use super::{exit, ingest, open, stop, table};
+use super::{exit, stop, table};
 use crate::log::Log;
 use crate::log::copy::CopyRequest;
 use crate::model::tag::Tag;
@@ -83,38 +83,26 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let flags = [&args.rules.0, &args.import.0, &args.log.0, &args.registry.0];
-    let (settings, origins) = context.settings(&flags)?;
+    let settings = context.settings(&flags)?;
     let format = printer.value_format(&args.output);
     let store = StoreUrl::parse(&args.into)?;
-    if store == StoreUrl::parse(&settings.store)? {
+    if store == settings.url()? {
         return Err(InvalidRequest("--into names the store itself; name another one".into()).into());
     }
-    let old = Arc::new(open::reader(&settings, context).await?);
+    let old = Arc::new(settings.reader().await?);
     let into = Settings { store: args.into.clone(), ..settings.clone() };
-    let options = open::options(&into, context)?;
-    if into.rules_request(&origins).is_empty() {
+    if into.rules_request().is_empty() {
         let (new, old) = (&args.into, &settings.store);
         exit::print_status(&format!("no rule is given, so `{new}` gets those of `{old}`"));
     }
     let interrupted = |error| exit::interrupted(PartialResult::Read, error);
-    let access = || open::log_access(&settings, context);
-    let log = Log::open(&old, &args.files, &settings.store, &access).await;
-    let log = log.map_err(interrupted)?;
-    let import = ingest::request(args.files.clone(), (&into, &origins), context)?;
-    let request = CopyRequest {
-        store: &store,
-        store_name: &args.into,
-        options: &options,
-        group: args.into_group.as_deref(),
-        registry: &|| open::registry(&into, context),
-        processor: open::processor_config(&into),
-        now_ms: context.now_ms,
-    };
+    let log = Log::open(&old, &args.files, &settings).await.map_err(interrupted)?;
+    let request = CopyRequest { settings: &into, group: args.into_group.as_deref() };
     let (progress, events) = (&mut FileProgress::default(), progress::notify_warnings());
-    let read = rebuild((&old, &log), (&request, &import), &stop::on_signals, progress, events);
+    let read = rebuild((&old, &log), request, &stop::on_signals, progress, events);
     let counts = read.await.map_err(interrupted)?;
-    let ids = compare_ids(&old, &store, options.clone()).await?;
-    let tags = copy_tags(&old, &store, options, report_uncovered).await?;
+    let ids = compare_ids(&old, &into).await?;
+    let tags = copy_tags(&old, &into, report_uncovered).await?;
     print((&ids, &tags), &counts, (&settings.store, &args.into), format, printer)
 }
 

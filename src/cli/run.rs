@@ -13,17 +13,15 @@ use super::report::RunSummary;
 use super::run_progress::RunProgress;
 use super::serve::Reading;
 use super::times::check_unit;
-use super::{exit, open, serve, stop};
+use super::{exit, serve, stop};
 use crate::http::Readiness;
-use crate::kafka::client::Brokers;
 use crate::kafka::consumer::DrainResult;
 use crate::kafka::topic::StartFrom;
 use crate::model::time::parse_time;
 use crate::ops::run::{self, RunRequest};
 use crate::ops::{InvalidRequest, Notify, PartialResult, Stopped};
 use crate::pipeline::daemon::{OnEvent, Owners};
-use crate::settings::{Origins, Settings};
-use crate::store::StoreUrl;
+use crate::settings::Settings;
 use crate::telemetry::{self, counts::SampleCounts};
 
 const EXAMPLES: &str = "\
@@ -84,19 +82,27 @@ pub fn parse_from(text: &str) -> Result<StartFrom, InvalidRequest> {
 pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let (topic, server, http) = (&args.topic.0, &args.server.0, &args.http.0);
     let flags = [&args.rules.0, topic, server, &args.entries.0, http];
-    let (settings, origins) = context.start_daemon(&flags)?;
+    let settings = context.start_daemon(&flags)?;
     let from = args.from.as_deref().map(parse_from).transpose()?;
     let mut options = settings.kafka.clone();
     let owners = owners(&settings, &mut options)?;
-    let brokers = open::daemon_brokers(&settings, options)?;
+    let brokers = settings.daemon_brokers(options)?;
     let mut cancel = stop::on_signals(PartialResult::Read)?;
     let readiness = Readiness::not_yet("the topic is not read yet");
-    let resolved = (&settings, &origins);
     let live = Arc::default();
     let reading =
         Reading { log: readiness.clone(), live: Arc::clone(&live), owners: owners.clone() };
-    let server = serve::serve_alongside(resolved, context, reading, &cancel).await?;
-    let request = RunRequest { live, owners, ..request(args, resolved, context, brokers, from)? };
+    let server = serve::serve_alongside(&settings, reading, &cancel).await?;
+    let request = RunRequest {
+        settings: &settings,
+        brokers,
+        group_change: args.group_change,
+        from,
+        create_topics: args.create_topics,
+        create_schema: args.create_schema,
+        live,
+        owners,
+    };
     let print_note: Notify = Arc::new(exit::print_status);
     let progress = is_shown().then(|| Arc::new(RunProgress::start()));
     let showing = show(progress.clone());
@@ -115,7 +121,7 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     }
     match (report.map(|report| report.drained), cancel.signal()) {
         (Some(result @ (DrainResult::NotInTime | DrainResult::Interrupted)), Some(signal)) => {
-            let seconds = request.drain_timeout.as_secs();
+            let seconds = settings.drain_timeout.as_secs();
             let why = match result {
                 DrainResult::NotInTime => format!("within --drain-timeout, {seconds} s"),
                 _ => "before partitions stopped, or other instances took them over".into(),
@@ -138,27 +144,9 @@ fn owners(
     if let Some(id) = &settings.instance_id {
         options.entry("client.id".into()).or_insert_with(|| id.clone());
     }
-    let is_file = StoreUrl::parse(&settings.store)?.path().is_some();
+    let is_file = settings.url()?.path().is_some();
     let name = options.get("client.id").filter(|_| !is_file && settings.http.listen.is_some());
     Ok(name.map(|name| Arc::new(Owners::new(name.clone()))))
-}
-
-/// The number of partitions of the table topic, if it is to be written.
-fn table_partitions(settings: &Settings) -> anyhow::Result<Option<i32>> {
-    if !settings.table_topic {
-        return Ok(None);
-    }
-    if StoreUrl::parse(&settings.store)?.path().is_some() {
-        let problem = "--table-topic is for a keyspace; the table of a file is its view `trip`";
-        return Err(InvalidRequest(problem.into()).into());
-    }
-    let count = i32::try_from(settings.table_partitions).ok().filter(|count| *count > 0);
-    let count = count.ok_or_else(|| {
-        let problem =
-            format!("--table-partitions {}: not a number of partitions", settings.table_partitions);
-        InvalidRequest(problem)
-    })?;
-    Ok(Some(count))
 }
 
 /// Logs events, and updates readiness and progress by them.
@@ -181,39 +169,4 @@ fn show(progress: Option<Arc<RunProgress>>) -> JoinSet<()> {
         tasks.spawn(show);
     }
     tasks
-}
-
-fn request(
-    args: &RunArgs,
-    (settings, origins): (&Settings, &Origins),
-    context: &Context,
-    brokers: Brokers,
-    from: Option<StartFrom>,
-) -> anyhow::Result<RunRequest> {
-    Ok(RunRequest {
-        keys: context.control_keys(settings)?,
-        store: settings.store.clone(),
-        url: StoreUrl::parse(&settings.store)?,
-        options: open::options(settings, context)?,
-        brokers,
-        topic: settings.topic.clone(),
-        group: settings.group.clone(),
-        group_change: args.group_change,
-        instance_id: settings.instance_id.clone(),
-        from,
-        registry: open::registry(settings, context)?,
-        rules: settings.rules_request(origins),
-        partitioner: settings.partitioner,
-        create_topics: args.create_topics,
-        create_schema: args.create_schema,
-        has_feed: !settings.no_feed,
-        table_partitions: table_partitions(settings)?,
-        revoke_timeout: open::duration(settings.revoke_timeout_ms),
-        drain_timeout: open::duration(settings.drain_timeout_ms),
-        memory: settings.memory,
-        processor: open::processor_config(settings),
-        live: Arc::default(),
-        owners: None,
-        now_ms: context.now_ms,
-    })
 }

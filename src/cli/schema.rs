@@ -4,12 +4,10 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::flags::{Context, Format, ServerFlags, ValueOutputFlags};
 use super::print::Printer;
-use super::{exit, open, table};
+use super::{exit, table};
 use crate::model::preset::{PRESETS, Preset};
 use crate::ops::InvalidRequest;
-use crate::ops::schema::{self, ApplyRequest};
-use crate::settings::Settings;
-use crate::store::StoreUrl;
+use crate::ops::schema;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -138,8 +136,11 @@ pub async fn run(
         }
         SchemaCommand::Presets { name, output } => presets(name.as_deref(), output, printer),
         SchemaCommand::Apply(args) => {
-            let settings = context.settings(&[&args.server.0])?.0;
-            apply(args, settings, context).await?;
+            let settings = context.settings(&[&args.server.0])?;
+            let replicas = args.create_keyspace.then_some(args.replication_factor);
+            for note in schema::apply(&settings, replicas).await? {
+                exit::print_status(&format!("note: {note}"));
+            }
             Ok(printer.line("ok")?)
         }
     }
@@ -182,15 +183,4 @@ fn presets(
         return Ok(printer.line(&table::rows(["preset", "reads"], &[], &rows))?);
     }
     printer.values(&PRESETS.iter().map(preset_fields).collect::<Vec<_>>(), format)
-}
-
-async fn apply(args: &ApplyArgs, settings: Settings, context: &Context) -> anyhow::Result<()> {
-    let server = open::server_options(&settings, context)?;
-    let replicas = args.create_keyspace.then_some(args.replication_factor);
-    let url = StoreUrl::parse(&settings.store)?;
-    let request = ApplyRequest { store: settings.store, url, server, replicas };
-    for note in schema::apply(request).await? {
-        exit::print_status(&format!("note: {note}"));
-    }
-    Ok(())
 }

@@ -11,13 +11,12 @@ use tokio::task::JoinHandle;
 use super::flags::{
     BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
-use super::{exit, http_files, open, stop};
+use super::{exit, http_files, stop};
 use crate::http::{self, App, OpenStore, Options, Readiness};
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::pipeline::daemon::{LiveWorkers, Owners};
-use crate::settings::{HttpSettings, Origin, Origins, Settings};
-use crate::store::StoreUrl;
+use crate::settings::{HttpSettings, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,17 +51,17 @@ pub struct ServeArgs {
 pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     let ServeArgs { http, reader, server, brokers, memory, entries } = args;
     let flags = [&http.0, &reader.0, &server.0, &brokers.0, &memory.0, &entries.0];
-    let (settings, origins) = context.start_daemon(&flags)?;
+    let settings = context.start_daemon(&flags)?;
     let Some(address) = settings.http.listen else {
         return Err(InvalidRequest("--listen off leaves nothing to serve".into()).into());
     };
     // A file that does not exist is an error at once; a server may come later.
-    if StoreUrl::parse(&settings.store)?.path().is_some() {
-        open::reader(&settings, context).await?;
+    if settings.url()?.path().is_some() {
+        settings.reader().await?;
     }
     let listener = bind(address).await?;
     let stop = stop::on_signals(PartialResult::Nothing)?;
-    let server = HttpServer::start(listener, (&settings, &origins), context, None, stop)?;
+    let server = HttpServer::start(listener, &settings, None, stop)?;
     server.ended().await;
     Ok(())
 }
@@ -74,15 +73,12 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Serves the page over the demo's store until a signal comes. The demo succeeds without it.
-pub async fn after_demo(
-    (settings, origins): (&Settings, &Origins),
-    context: &Context,
-) -> anyhow::Result<()> {
+pub async fn after_demo(settings: &Settings) -> anyhow::Result<()> {
     let Some(address) = settings.http.listen else { return Ok(()) };
     match bind(address).await {
         Ok(listener) => {
             let stop = stop::on_signals(PartialResult::Nothing)?;
-            let server = HttpServer::start(listener, (settings, origins), context, None, stop)?;
+            let server = HttpServer::start(listener, settings, None, stop)?;
             server.ended().await;
         }
         Err(error) => exit::print_status(&format!("no page: {error:#}")),
@@ -93,22 +89,19 @@ pub async fn after_demo(
 /// The HTTP server of `run`, unless it is off. The default address may be in use, as by another
 /// instance on this machine: then this one runs without HTTP.
 pub async fn serve_alongside(
-    (settings, origins): (&Settings, &Origins),
-    context: &Context,
+    settings: &Settings,
     reading: Reading,
     stop: &Cancel,
 ) -> anyhow::Result<Option<HttpServer>> {
     let Some(address) = settings.http.listen else { return Ok(None) };
-    let is_named = origins.get("listen").is_some_and(|origin| *origin != Origin::Default);
     let listener = match bind(address).await {
-        Err(error) if !is_named => {
+        Err(error) if !settings.is_given("listen") => {
             exit::print_status(&format!("continuing without HTTP: {error:#}"));
             return Ok(None);
         }
         bound => bound?,
     };
-    let settings = (settings, origins);
-    HttpServer::start(listener, settings, context, Some(reading), stop.clone()).map(Some)
+    HttpServer::start(listener, settings, Some(reading), stop.clone()).map(Some)
 }
 
 /// The daemon of the process of a server.
@@ -134,13 +127,12 @@ impl HttpServer {
     /// The store URL or the token file cannot be used.
     pub fn start(
         listener: TcpListener,
-        (settings, origins): (&Settings, &Origins),
-        context: &Context,
+        settings: &Settings,
         reading: Option<Reading>,
         mut stop: Cancel,
     ) -> anyhow::Result<Self> {
         let reads_topic = reading.is_some();
-        let mut app = App::new(options(settings, context)?, clock_ms);
+        let mut app = App::new(options(settings)?, clock_ms);
         if let Some(Reading { log, live, owners }) = reading {
             app = app.reading(log, live, owners);
         }
@@ -149,7 +141,7 @@ impl HttpServer {
         let scheme = if settings.http.tls_cert.is_empty() { "http" } else { "https" };
         exit::print_status(&format!("listening on {scheme}://{address}"));
         warn_of_clear_text(&settings.http, address);
-        let request = ServeRequest { reads_topic, ..request(settings, origins, context)? };
+        let request = ServeRequest { settings: settings.clone(), reads_topic };
         let opening = tokio::spawn(open_store(Arc::clone(&app), request));
         let stop = async move { stop.wait().await };
         let serving = tokio::spawn(http::serve(listener, app, stop));
@@ -174,52 +166,11 @@ fn warn_of_clear_text(http: &HttpSettings, address: SocketAddr) {
     }
 }
 
-fn options(settings: &Settings, context: &Context) -> anyhow::Result<Options> {
-    let http = &settings.http;
-    let file = &http.token_file;
-    let tokens = (!file.is_empty()).then(|| http_files::tokens(file, context)).transpose()?;
-    let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    Ok(Options {
-        by_address_only: tokens.is_none() && !http.insecure,
-        tokens: tokens.map(Arc::new),
-        tls: http_files::certificate(http, context)?.map(Arc::new),
-        tiles: (!http.tiles.is_empty()).then(|| http.tiles.clone()),
-        tiles_attribution: http.tiles_attribution.clone(),
-        cors: http.cors.clone(),
-        settle_ms: settings.settle_ms,
-        requests: count(http.requests),
-        streams: count(http.streams),
-        streams_per_client: count(http.client_streams),
-        connections: count(http.connections),
-        connections_per_client: count(http.client_connections),
-    })
-}
-
-/// What is served, by the settings.
-fn request(
-    settings: &Settings,
-    origins: &Origins,
-    context: &Context,
-) -> anyhow::Result<ServeRequest> {
-    let options = {
-        let (settings, context) = (settings.clone(), context.clone());
-        move || open::options(&settings, &context)
-    };
-    let brokers = {
-        let settings = settings.clone();
-        move || open::daemon_brokers(&settings, settings.kafka.clone())
-    };
-    Ok(ServeRequest {
-        url: StoreUrl::parse(&settings.store)?,
-        options: Arc::new(options),
-        brokers: Arc::new(brokers),
-        rules: settings.rules_request(origins),
-        keep_changes: settings.keep_changes,
-        max_dead_letters: settings.max_dead_letters,
-        accepts_samples: !settings.http.token_file.is_empty(),
-        reads_topic: false,
-        clock: clock_ms,
-    })
+fn options(settings: &Settings) -> anyhow::Result<Options> {
+    let file = &settings.http.token_file;
+    let tokens = (!file.is_empty()).then(|| http_files::tokens(file, settings)).transpose()?;
+    let tls = http_files::certificate(settings)?;
+    Ok(Options { tokens: tokens.map(Arc::new), tls: tls.map(Arc::new), settings: settings.clone() })
 }
 
 /// Passes the store and its log to the server as soon as they are open.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::exit;
 use super::flags::{BrokerFlags, Context};
 use super::print::Printer;
-use super::{exit, open};
 use crate::ops::{InvalidRequest, simulate};
 use crate::simulate::{Fleet, FleetSettings};
 
@@ -58,8 +58,8 @@ pub async fn run(
     if args.topic.0.is_empty() {
         return Ok(simulate::write_lines(Fleet::new(&fleet)?, printer.out())?);
     }
-    let (settings, _) = context.settings(&[&args.topic.0])?;
-    let brokers = open::brokers(&settings)?;
+    let settings = context.settings(&[&args.topic.0])?;
+    let brokers = settings.brokers()?;
     simulate::send(&fleet, &brokers, &settings.topic, Arc::new(exit::print_status)).await
 }
 

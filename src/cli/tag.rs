@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::flags::{Context, Format, LetterFlags, ValueOutputFlags};
 use super::print::Printer;
-use super::{open, table};
+use super::table;
 use crate::log::changes::TagFeed;
 use crate::model::tag::{Tag, TagKey, TagProblem, TagValue};
 use crate::ops::lookup::{self, FoundTrip};
@@ -65,9 +65,9 @@ impl FromStr for Assignment {
 
 /// Changes the tags of a trip, then prints them.
 pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.cluster.0])?.0;
-    let store = open::reader(&settings, context).await?;
-    let feed = TagFeed::of_store(&store, || open::brokers(&settings)).await?;
+    let settings = context.settings(&[&args.cluster.0])?;
+    let store = settings.reader().await?;
+    let feed = TagFeed::of_store(&store, || settings.brokers()).await?;
     let announce = async |device_id: &str, changes: &[(&Tag, bool)]| match &feed {
         Some(feed) => feed.announce(device_id, changes.iter().copied()).await,
         None => Ok(()),

@@ -1,7 +1,6 @@
 use std::path::Path;
 
 use super::*;
-use crate::settings::Settings;
 
 #[test]
 fn every_help_has_examples_that_parse() {
@@ -29,7 +28,8 @@ fn the_password_comes_from_the_file_or_the_variable() {
     let context = Context::new(GlobalFlags::default(), env);
     let password = |path: &Path| {
         let cql_password_file = path.display().to_string();
-        context.cql_password(&Settings { cql_password_file, ..Settings::default() })
+        let flag = vec![("cql_password_file", cql_password_file)];
+        context.settings(&[&flag])?.server_options().map(|options| options.password)
     };
     assert_eq!(password("".as_ref()).unwrap().as_deref(), Some("from the variable"));
     assert_eq!(password(&path).unwrap().as_deref(), Some("from the file "));

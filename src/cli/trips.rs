@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
+use super::exit;
 use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, TagFlag};
 use super::print::Printer;
 use super::times::parse_range;
 use super::usage::at_least;
-use super::{exit, open};
 use crate::identity::DeviceId;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{format_time, parse_day};
@@ -85,7 +85,7 @@ impl From<OrderFlag> for Order {
 
 /// Prints the selected trips. A device that the store knows may have none.
 pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
-    let store = open::reader(&context.settings(&[&args.server.0])?.0, context).await?;
+    let store = context.settings(&[&args.server.0])?.reader().await?;
     let format = printer.format(&args.output);
     args.path.check(format)?;
     let (order, limit) = (args.order.into(), args.limit.unwrap_or(usize::MAX));

@@ -9,12 +9,11 @@ use super::flags::{Context, Format, LogFlags, ValueOutputFlags, WorkspaceFlags};
 use super::print::Printer;
 use super::progress::{self, FileProgress};
 use super::usage::at_least;
-use super::{exit, open, stop};
+use super::{exit, stop};
 use crate::identity::DeviceId;
 use crate::log::Log;
 use crate::log::reference::Workspace;
 use crate::ops::verify::{Kind, VerifyReport, VerifyRequest, open_store, verify};
-use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,12 +59,10 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?.0;
+    let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?;
     let format = printer.value_format(&args.output);
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let options = open::options(&settings, context)?;
-    let store = open_store(&StoreUrl::parse(&settings.store)?, options, args.repair).await?;
-    let store = Arc::new(store);
+    let store = Arc::new(open_store(&settings, args.repair).await?);
     let request = VerifyRequest {
         store: &settings.store,
         device_id: device.as_ref(),
@@ -73,9 +70,8 @@ pub async fn run(
         limit: args.limit,
         workspace: Workspace { folder: &args.workspace.work_dir, memory: settings.memory },
     };
-    let access = || open::log_access(&settings, context);
     let interrupted = |error| exit::interrupted(request.partial_result(), error);
-    let log = Log::open(&store, &args.files, &settings.store, &access).await;
+    let log = Log::open(&store, &args.files, &settings).await;
     let log = log.map_err(interrupted)?;
     let progress = &mut FileProgress::default();
     let events = progress::notify_warnings();

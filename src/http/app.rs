@@ -20,6 +20,7 @@ use super::sessions::Sessions;
 use super::tokens::Tokens;
 use crate::kafka::consumer::ConsumerEvent;
 use crate::pipeline::daemon::{DaemonEvent, LiveWorkers, Owners};
+use crate::settings::Settings;
 use crate::store::AnyStore;
 use crate::store::TripRow;
 use crate::views::is_open;
@@ -40,27 +41,16 @@ pub struct Options {
     pub tokens: Option<Arc<Tokens>>,
     /// Certificate of the server; `None`: HTTP without TLS.
     pub tls: Option<Arc<Tls>>,
-    /// URL of the map tiles, with the placeholders `{z}`, `{x}` and `{y}`.
-    pub tiles: Option<String>,
-    /// Who made the tiles: text, with links as `[text](https://...)`.
-    pub tiles_attribution: Option<String>,
-    /// Origins whose pages may read answers (CORS).
-    pub cors: Vec<String>,
-    /// Accept only IP addresses and `localhost` in the `Host` header: protects against DNS
+    /// The settings.
+    pub settings: Settings,
+}
+
+impl Options {
+    /// Whether the `Host` header may have only IP addresses and `localhost`: protects against DNS
     /// rebinding.
-    pub by_address_only: bool,
-    /// A trip that ended less than this and `max_gap` ago may still grow, ms.
-    pub settle_ms: i64,
-    /// Maximum concurrent requests.
-    pub requests: usize,
-    /// Maximum concurrent change streams.
-    pub streams: usize,
-    /// Maximum change streams of one client; 0: an eighth of all, from this machine all.
-    pub streams_per_client: usize,
-    /// Maximum concurrent connections.
-    pub connections: usize,
-    /// Maximum connections of one client; 0: an eighth of all, from this machine all.
-    pub connections_per_client: usize,
+    pub(super) fn by_address_only(&self) -> bool {
+        self.tokens.is_none() && !self.settings.http.insecure
+    }
 }
 
 /// How long an unmet condition counts after its last report. Waiting parts report repeatedly.
@@ -195,7 +185,7 @@ impl App {
         let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
         let app = Self {
             phase: watch::Sender::default(),
-            policy: policy(options.tiles.as_deref()),
+            policy: policy(options.settings.http.tiles.as_deref()),
             answers: Budget::new(MAX_ANSWERS),
             bodies: Budget::new(MAX_BODIES),
             workers: Arc::new(Semaphore::new(workers)),
@@ -206,8 +196,8 @@ impl App {
             log: None,
             live: None,
             owners: None,
-            requests: Arc::new(Semaphore::new(options.requests)),
-            streams: Arc::new(Semaphore::new(options.streams)),
+            requests: Arc::new(Semaphore::new(options.settings.http.requests)),
+            streams: Arc::new(Semaphore::new(options.settings.http.streams)),
             client_streams: PerClient::default(),
             client_answers: PerClient::default(),
             options,
@@ -311,7 +301,7 @@ impl App {
     /// Whether a trip may still grow at its end.
     pub(super) fn is_open(&self, row: &TripRow) -> bool {
         let phase = self.phase.borrow();
-        let (settle_ms, now_ms) = (self.options.settle_ms, self.now_ms());
+        let (settle_ms, now_ms) = (self.options.settings.settle_ms, self.now_ms());
         phase.opened().is_some_and(|opened| is_open(row, opened.max_gap_ms, settle_ms, now_ms))
     }
 }

@@ -184,8 +184,8 @@ fn acquire_stream(
     peer: Option<Peer>,
 ) -> Result<Option<ClientSlot<ClientKey>>, Problem> {
     let Some(peer) = peer else { return Ok(None) };
-    let options = &app.options;
-    let max = peer.limit(options.streams_per_client, options.streams);
+    let http = &app.options.settings.http;
+    let max = peer.limit(http.client_streams, http.streams);
     let slot = app.client_streams.acquire(ClientKey::from_request(access, peer), max);
     let detail = "this client has too many change streams";
     slot.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))

@@ -66,7 +66,7 @@ pub async fn check_host(
             "the request has two `Host` headers; send one",
         ));
     }
-    if app.options.by_address_only && !is_by_address(request.headers()) {
+    if app.options.by_address_only() && !is_by_address(request.headers()) {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "foreign_name",

@@ -159,7 +159,7 @@ fn router(app: &Arc<App>) -> Router {
         .method_not_allowed_fallback(middleware::method_not_allowed)
         .layer(from_fn(middleware::limit_time))
         .layer(from_fn_with_state(Arc::clone(app), middleware::check_host))
-        .layer(cors(&app.options.cors))
+        .layer(cors(&app.options.settings.http.cors))
         .layer(CompressionLayer::new())
         .layer(from_fn_with_state(Arc::clone(app), middleware::set_headers))
         .route_layer(from_fn(middleware::measure))
@@ -202,8 +202,8 @@ async fn reload(app: &Arc<App>) {
 /// Serves requests until `stop` completes, then waits for those in progress.
 pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
     let limits = connection::Limits {
-        connections: app.options.connections,
-        per_client: app.options.connections_per_client,
+        connections: app.options.settings.http.connections,
+        per_client: app.options.settings.http.client_connections,
     };
     let serving = {
         let tls = app.options.tls.clone();

@@ -115,8 +115,8 @@ pub async fn page(
     let opened = app.opened()?;
     let stream = app.feed().is_ok_and(|feed| feed.is_available());
     Ok(Json(PageSettings {
-        tiles: app.options.tiles.clone(),
-        tiles_attribution: app.options.tiles_attribution.clone(),
+        tiles: app.options.settings.http.tiles.clone(),
+        tiles_attribution: app.options.settings.http.tiles_attribution.clone(),
         stream,
         version: env!("CARGO_PKG_VERSION"),
         max_gap_ms: opened.max_gap_ms,

@@ -234,7 +234,7 @@ impl App {
         &self,
         client: &Client,
     ) -> Result<Option<ClientSlot<ClientKey>>, Problem> {
-        let all = self.options.requests;
+        let all = self.options.settings.http.requests;
         let limit = match (client.access.token(), client.peer) {
             (Some(token), _) => (ClientKey::Token(token.key()), (all / BULK_SHARE).max(1)),
             (None, Some(peer)) => (ClientKey::Network(peer.network()), peer.limit(0, all)),

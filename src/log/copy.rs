@@ -18,33 +18,23 @@ use crate::pipeline::daemon::{DaemonEvent, OnEvent, Report, preflight};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{RegistryAccess, find_schemas};
 use crate::registry::Registry;
+use crate::settings::Settings;
 use crate::sink::{Outputs, open_workers};
 use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::positions;
 use crate::store::schemas::SchemaHistory;
-use crate::store::{
-    Access, AnyStore, EmbeddedStore, Forget, Guide, OpenOptions, SideTables, StoreUrl, TripStore,
-};
+use crate::store::{Access, AnyStore, EmbeddedStore, Forget, Guide, SideTables, TripStore};
 
 /// Maximum number of devices that are erased in one transaction.
 const ERASE_BATCH: usize = 256;
 
 /// How a log is read into another store.
+#[derive(Clone, Copy)]
 pub struct CopyRequest<'a> {
-    /// The new store.
-    pub store: &'a StoreUrl,
-    /// The new store as messages name it.
-    pub store_name: &'a str,
-    /// How the new store is opened.
-    pub options: &'a OpenOptions,
+    /// The new store, its registry, and how its workers run.
+    pub settings: &'a Settings,
     /// Consumer group whose offsets are set to the end of what was read; a keyspace needs one.
     pub group: Option<&'a str>,
-    /// Opens the registry of schemas that the old store does not have.
-    pub registry: &'a dyn Fn() -> anyhow::Result<Option<Arc<Registry>>>,
-    /// How the partition workers run.
-    pub processor: ProcessorConfig,
-    /// Current time, ms since 1970: versions start here if the new store has no epoch yet.
-    pub now_ms: i64,
 }
 
 impl Log {
@@ -67,7 +57,7 @@ impl Log {
     /// brokers or servers fail, an import stopped early, or a signal stopped it.
     pub async fn copy(
         &self,
-        (old, request): (&Arc<AnyStore>, &CopyRequest<'_>),
+        (old, request): (&Arc<AnyStore>, CopyRequest<'_>),
         rules: &Rules,
         import: impl AsyncFnMut(Vec<PathBuf>) -> anyhow::Result<SampleCounts>,
         listen: SignalListener<'_>,
@@ -85,7 +75,7 @@ impl FilesLog {
     /// ids.
     async fn copy(
         &self,
-        request: &CopyRequest<'_>,
+        request: CopyRequest<'_>,
         rules: &Rules,
         mut import: impl AsyncFnMut(Vec<PathBuf>) -> anyhow::Result<SampleCounts>,
     ) -> anyhow::Result<SampleCounts> {
@@ -105,13 +95,13 @@ impl FilesLog {
 /// Erases from the new store what was erased from the old one, unless an earlier run did.
 async fn replay_forgets(
     forgets: Vec<(String, Forget)>,
-    request: &CopyRequest<'_>,
+    request: CopyRequest<'_>,
     rules: &Rules,
 ) -> anyhow::Result<()> {
-    let CopyRequest { store: url, options, .. } = request;
+    let url = request.settings.url()?;
     let path =
         url.path().ok_or_else(|| InvalidRequest(format!("store `{url}`: it is not a file")))?;
-    let store = EmbeddedStore::open_writer(path, rules, options.keep_changes)?;
+    let store = EmbeddedStore::open_writer(path, rules, request.settings.keep_changes)?;
     let mut processor = Processor::new(&store, rules, ProcessorConfig::default()).await?;
     let mut unwritten = BTreeSet::new();
     for (device_id, Forget { before_ms, .. }) in forgets {
@@ -135,20 +125,21 @@ async fn replay_forgets(
 impl TopicLog {
     async fn copy(
         &self,
-        (old, request): (&Arc<AnyStore>, &CopyRequest<'_>),
+        (old, request): (&Arc<AnyStore>, CopyRequest<'_>),
         rules: &Rules,
         listen: SignalListener<'_>,
         on_event: OnEvent,
     ) -> anyhow::Result<SampleCounts> {
         // Before the new store is created.
-        let registry = (request.registry)()?;
+        let registry = request.settings.registry()?;
         self.check_whole()?;
         self.check_partition_count()?;
         let rules = &Rules { key: self.newest().rules.key.clone(), ..rules.clone() };
         let mut cancel = listen(PartialResult::Read)?;
         let job = CopyJob { old, log: self, request, registry, rules, on_event };
         let access = Access::WriteTopic(rules);
-        let report = match AnyStore::open_embedded(request.store, access, request.options)? {
+        let (url, options) = (request.settings.url()?, request.settings.store_options()?);
+        let report = match AnyStore::open_embedded(&url, access, &options)? {
             Some(store) => job.read_into_file(&store, &mut cancel).await?,
             None => job.read_into_keyspace(&mut cancel).await?,
         };
@@ -162,7 +153,7 @@ impl TopicLog {
 struct CopyJob<'a> {
     old: &'a Arc<AnyStore>,
     log: &'a TopicLog,
-    request: &'a CopyRequest<'a>,
+    request: CopyRequest<'a>,
     registry: Option<Arc<Registry>>,
     /// Rules of the new store.
     rules: &'a Rules,
@@ -172,11 +163,11 @@ struct CopyJob<'a> {
 impl CopyJob<'_> {
     /// The epoch of the new store; if it has none, one that starts with the log is added.
     async fn ensure_epoch(&self, store: &AnyStore) -> anyhow::Result<Epoch> {
-        let name = &self.request.store_name;
+        let name = &self.request.settings.store;
         let old = self.log.newest();
         preflight::check_rules(self.rules)?;
         let start_offsets = (0..).zip(first_offsets(&self.log.epochs)).collect();
-        let base = self.request.now_ms.saturating_mul(1000);
+        let base = self.request.settings.now_ms.saturating_mul(1000);
         let (topic, partitions) = (old.topic.clone(), old.partitions);
         // The partitioner belongs to the topic, not to the store.
         let partitioner = old.partitioner;
@@ -242,7 +233,7 @@ impl CopyJob<'_> {
     }
 
     fn worker_options(&self) -> (ProcessorConfig, OnEvent) {
-        (self.request.processor, Arc::clone(&self.on_event))
+        (ProcessorConfig::daemon(self.request.settings), Arc::clone(&self.on_event))
     }
 
     async fn read_into_file(
@@ -278,9 +269,8 @@ impl CopyJob<'_> {
             let problem = format!("group `{name}` has {members} members; stop them first");
             return Err(PreconditionFailed(problem).into());
         }
-        let CopyRequest { store, options, .. } = *self.request;
-        let access = Access::WriteTopic(self.rules);
-        let store = Arc::new(AnyStore::open(store, access, options.clone()).await?);
+        let store = self.request.settings.open(Access::WriteTopic(self.rules)).await?;
+        let store = Arc::new(store);
         let epoch = self.ensure_epoch(&store).await?;
         let kept = Arc::new(epoch.clone());
         let outputs = Outputs::Topics(self.log.outputs(false)?, Some(Arc::clone(&kept)));

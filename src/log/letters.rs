@@ -18,10 +18,9 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
 use crate::pipeline::schemas::{KnownSchemas, known_schemas};
+use crate::settings::Settings;
 use crate::source::{Decoder, DecoderError, RecordContext};
-use crate::store::{
-    Access, AnyStore, DeadLetter, EmbeddedStore, LetterFilter, OpenOptions, SideTables, StoreUrl,
-};
+use crate::store::{DeadLetter, EmbeddedStore, LetterFilter, SideTables};
 
 /// Number of dead letters in one page of a table. A letter may have a megabyte.
 const PAGE: usize = 64;
@@ -85,25 +84,6 @@ pub(super) fn letter_context(letter: &DeadLetter) -> RecordContext<'_> {
     }
 }
 
-/// How to reach the dead letters of a store.
-#[derive(Clone)]
-pub struct LetterAccess {
-    /// The store as messages name it.
-    pub store: String,
-    /// The store.
-    pub url: StoreUrl,
-    /// How the store is opened.
-    pub options: OpenOptions,
-    /// The brokers of the store's topic.
-    pub brokers: Brokers,
-}
-
-impl LetterAccess {
-    pub(super) async fn open_reader(&self) -> anyhow::Result<AnyStore> {
-        Ok(AnyStore::open(&self.url, Access::Read, self.options.clone()).await?)
-    }
-}
-
 /// Where the dead letters of a store are. A file has them in a table, whatever its log.
 enum Location {
     /// In a table of the file that holds the trips.
@@ -120,7 +100,8 @@ pub type LetterIter<'a, T> = Box<dyn Iterator<Item = anyhow::Result<T>> + Send +
 
 /// The dead letters of a store.
 pub struct Letters {
-    pub(super) access: LetterAccess,
+    pub(super) settings: Settings,
+    pub(super) brokers: Brokers,
     location: Location,
     /// The epochs of the log, oldest first; empty for a log of files.
     pub(super) epochs: Vec<Epoch>,
@@ -137,8 +118,9 @@ impl Letters {
     /// # Errors
     /// The store cannot be read, or has no epoch. The dead letter topic does not exist, or no
     /// broker responds.
-    pub async fn open(access: LetterAccess) -> anyhow::Result<Self> {
-        let reader = access.open_reader().await?;
+    pub async fn open(settings: Settings) -> anyhow::Result<Self> {
+        let brokers = settings.brokers()?;
+        let reader = settings.reader().await?;
         let epochs = reader.epochs().await?;
         let newest = epochs.last();
         let (location, rules) = match reader.embedded() {
@@ -149,10 +131,10 @@ impl Letters {
             }
             None => {
                 let epoch = newest.ok_or_else(|| {
-                    let store = &access.store;
+                    let store = &settings.store;
                     NoResult(format!("store `{store}` has no epoch: no topic was read"))
                 })?;
-                let topic = LetterTopic::open(&access.brokers, &epoch.topic)?;
+                let topic = LetterTopic::open(&brokers, &epoch.topic)?;
                 (Location::Topic(topic), epoch.rules.clone())
             }
         };
@@ -162,13 +144,13 @@ impl Letters {
         for ((_, id), verdict) in &schemas.verdicts {
             decoder.add_schema(*id, verdict);
         }
-        Ok(Self { access, location, epochs, rules, decoder, schemas })
+        Ok(Self { settings, brokers, location, epochs, rules, decoder, schemas })
     }
 
     /// The store as messages name it.
     #[must_use]
     pub fn store(&self) -> &str {
-        &self.access.store
+        &self.settings.store
     }
 
     /// Whether a filter selects a letter.
@@ -288,19 +270,20 @@ impl Letters {
     /// # Errors
     /// The store cannot be written, or an option is unknown to the client.
     pub fn remover(&self, notify: &Notify) -> anyhow::Result<LetterRemover<'_>> {
-        match (&self.location, self.access.url.path()) {
-            (Location::Topic(topic), _) => {
-                let producer = Producer::new(&self.access.brokers, Arc::clone(notify))?;
-                Ok(LetterRemover::Topic(topic, producer, &self.access.brokers))
+        match &self.location {
+            Location::Topic(topic) => {
+                let producer = Producer::new(&self.brokers, Arc::clone(notify))?;
+                Ok(LetterRemover::Topic(topic, producer, &self.brokers))
             }
-            (Location::Table(_), path) => {
-                let path = path.expect("a file has a path");
+            Location::Table(_) => {
+                let url = self.settings.url()?;
+                let path = url.path().expect("a file has a path");
                 let open = if self.epochs.is_empty() {
                     EmbeddedStore::open_writer
                 } else {
                     EmbeddedStore::open_for_topic
                 };
-                let store = open(path, &self.rules, self.access.options.keep_changes)?;
+                let store = open(path, &self.rules, self.settings.keep_changes)?;
                 Ok(LetterRemover::Table(store))
             }
         }

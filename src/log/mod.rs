@@ -46,10 +46,11 @@ use std::path::PathBuf;
 pub use self::bounds::Bounds;
 use self::files::FilesLog;
 pub use self::stop::{Cancel, Notify, PartialResult, SignalListener, Stopped};
-use self::topic::{OpenLog, TopicLog, no_epoch};
+use self::topic::{TopicLog, no_epoch};
 use crate::model::failure::InvalidRequest;
 use crate::model::visible::visible;
 use crate::pipeline::processor::SampleCounts;
+use crate::settings::Settings;
 use crate::source::Batch;
 use crate::store::{AnyStore, SideTables};
 
@@ -93,19 +94,18 @@ impl Log {
     pub async fn open(
         store: &AnyStore,
         files: &[PathBuf],
-        name: &str,
-        access: OpenLog<'_>,
+        settings: &Settings,
     ) -> anyhow::Result<Self> {
         let is_of_topic = !store.epochs().await?.is_empty();
         match (is_of_topic, files.is_empty()) {
-            (true, true) => Ok(Self::Topic(Box::new(TopicLog::open(store, &access()?).await?))),
+            (true, true) => Ok(Self::Topic(Box::new(TopicLog::open(store, settings).await?))),
             (false, false) => Ok(Self::Files(FilesLog::new(store, files)?)),
             (true, false) => {
                 let problem =
                     "the store was built from a topic, which is replayed; do not name files";
                 Err(InvalidRequest(problem.into()).into())
             }
-            (false, true) => Err(no_files(store, name)),
+            (false, true) => Err(no_files(store, &settings.store)),
         }
     }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::topic::LogAccess;
+use crate::kafka::KafkaError;
 use crate::kafka::group::Group;
 use crate::model::epoch::Epoch;
 use crate::model::failure::PreconditionFailed;
 use crate::model::scalar::Offset;
 use crate::model::visible::shell_word;
+use crate::settings::Settings;
 use crate::store::{AnyStore, EmbeddedStore, SideTables as _, TripStore as _};
 
 /// How far a store in a file has read its log.
@@ -53,17 +54,21 @@ pub fn keeps_own(store: &AnyStore) -> bool {
     store.embedded().is_some()
 }
 
+fn reader_group(settings: &Settings) -> Result<Group, KafkaError> {
+    Group::new(&settings.brokers()?, &settings.group)
+}
+
 /// Checks that the group whose offsets count is the one that reads the log of a store.
 ///
 /// # Errors
 /// It is another one, or the store cannot be read.
-pub async fn check_group(store: &AnyStore, access: &LogAccess) -> anyhow::Result<()> {
+pub async fn check_group(store: &AnyStore, settings: &Settings) -> anyhow::Result<()> {
     match store.group().await? {
-        Some(kept) if kept != access.group => Err(PreconditionFailed(format!(
+        Some(kept) if kept != settings.group => Err(PreconditionFailed(format!(
             "store `{}` is read by consumer group `{kept}`, and the offsets of `{}` say nothing of \
              it: pass --group {}",
-            access.store,
-            access.group,
+            settings.store,
+            settings.group,
             shell_word(&kept)
         ))
         .into()),
@@ -77,7 +82,7 @@ pub async fn check_group(store: &AnyStore, access: &LogAccess) -> anyhow::Result
 /// The store or the group cannot be read, or another group reads the log.
 pub async fn committed_offsets(
     store: &AnyStore,
-    access: &LogAccess,
+    settings: &Settings,
     newest: &Epoch,
 ) -> anyhow::Result<BTreeMap<i32, i64>> {
     let mut kept = store.positions(newest.epoch).await?.next_offsets;
@@ -85,8 +90,8 @@ pub async fn committed_offsets(
     if keeps_own(store) {
         return Ok(kept);
     }
-    check_group(store, access).await?;
-    let group = Group::new(&access.brokers, &access.group)?;
+    check_group(store, settings).await?;
+    let group = reader_group(settings)?;
     let mut offsets = group.committed(&newest.topic, newest.partitions)?;
     for (partition, offset) in &mut offsets {
         // Rows that were restored may be behind what the group has committed.
@@ -101,15 +106,15 @@ pub async fn committed_offsets(
 ///
 /// # Errors
 /// There are members, the group cannot be read, or another group reads the log.
-pub async fn check_unread(store: &AnyStore, access: &LogAccess) -> anyhow::Result<()> {
+pub async fn check_unread(store: &AnyStore, settings: &Settings) -> anyhow::Result<()> {
     if keeps_own(store) {
         return Ok(());
     }
-    check_group(store, access).await?;
-    match Group::new(&access.brokers, &access.group)?.members()? {
+    check_group(store, settings).await?;
+    match reader_group(settings)?.members()? {
         0 => Ok(()),
         members => {
-            let name = &access.group;
+            let name = &settings.group;
             let problem = format!("group `{name}` has {members} members; stop all instances first");
             Err(PreconditionFailed(problem).into())
         }
@@ -120,15 +125,13 @@ pub async fn check_unread(store: &AnyStore, access: &LogAccess) -> anyhow::Resul
 ///
 /// # Errors
 /// The store or the group cannot be written.
-pub fn set_to_start(store: &AnyStore, access: &LogAccess, epoch: &Epoch) -> anyhow::Result<()> {
+pub fn set_to_start(store: &AnyStore, settings: &Settings, epoch: &Epoch) -> anyhow::Result<()> {
     match store.embedded() {
         Some(store) => {
             let mut offsets = epoch.start_offsets.iter();
             offsets.try_for_each(|(&partition, &offset)| store.set_position(partition, offset))?;
         }
-        None => {
-            Group::new(&access.brokers, &access.group)?.set(&epoch.topic, &epoch.start_offsets)?
-        }
+        None => reader_group(settings)?.set(&epoch.topic, &epoch.start_offsets)?,
     }
     Ok(())
 }

@@ -229,7 +229,7 @@ impl<'a> TopicEnd<'a> {
         newest: &'a Epoch,
         notify: &'a Notify,
     ) -> anyhow::Result<Self> {
-        let brokers = &letters.access.brokers;
+        let brokers = &letters.brokers;
         let found = Topics::new(brokers)?.partitions(&newest.topic)?;
         newest.check_partition_count(found).map_err(|mismatch| {
             let topic = &newest.topic;
@@ -238,7 +238,7 @@ impl<'a> TopicEnd<'a> {
         let epochs = &letters.epochs[..];
         let has_one_partition_count =
             with_other_partition_count(epochs, newest.partitions).is_none();
-        let store = letters.access.open_reader().await?;
+        let store = letters.settings.reader().await?;
         let producer = Producer::new(brokers, Arc::clone(notify))?;
         Ok(Self { store, epochs, newest, has_one_partition_count, producer, notify })
     }

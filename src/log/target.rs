@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::device_partition::PartitionFinder;
-use super::topic::{TopicRequest, topic_of};
+use super::topic::topic_of;
 use crate::kafka::client::Brokers;
 use crate::kafka::topic::{OffsetRange, Topics};
 use crate::model::failure::{InvalidRequest, PreconditionFailed};
 use crate::model::rules::Rules;
 use crate::pipeline::daemon::preflight;
+use crate::settings::Settings;
 use crate::store::{AnyStore, SideTables};
 
 /// The topic as it was when sending began.
@@ -33,43 +34,38 @@ impl<'a> TargetTopic<'a> {
     ///
     /// # Errors
     /// Brokers do not respond, the topic is not that of the store, or the store has no epoch.
-    pub async fn of_store(
-        brokers: Brokers,
-        store: &'a AnyStore,
-        request: &TopicRequest<'_>,
-    ) -> anyhow::Result<Self> {
+    pub async fn of_store(store: &'a AnyStore, settings: &Settings) -> anyhow::Result<Self> {
+        let brokers = settings.brokers()?;
         let topics = Arc::new(Topics::new(&brokers)?);
         let epochs = store.epochs().await?;
         let newest = epochs.last().ok_or_else(|| {
             PreconditionFailed(format!(
                 "store `{}` has no epoch: it was built from files, or is empty; `tstar run` \
                  creates an epoch, and `tstar ingest` imports files into a store of files",
-                request.store
+                settings.store
             ))
         })?;
         let rules = newest.rules.clone();
-        let (topic, offsets, epochs) = topic_of(store, &topics, newest, request).await?;
+        let (topic, offsets, epochs) = topic_of(store, &topics, newest, settings).await?;
         let finder = Some(PartitionFinder { store, topic: topic.clone(), epochs });
         Ok(Self { brokers, topics, topic, offsets, rules, finder })
     }
 
-    /// A topic without a store: partitions follow from keys, which have to be device ids. `rules`
-    /// are those of the settings.
+    /// The topic of the settings without a store: partitions follow from keys, which have to be
+    /// device ids.
     ///
     /// # Errors
     /// Keys are not device ids, or brokers do not respond.
-    pub async fn without_store(
-        brokers: Brokers,
-        topic: &str,
-        rules: Rules,
-    ) -> anyhow::Result<Self> {
+    pub async fn without_store(settings: &Settings) -> anyhow::Result<Self> {
+        let rules = settings.rules_request().over(&Rules::default());
+        let (brokers, topic) = (settings.brokers()?, settings.topic.clone());
         let topics = Arc::new(Topics::new(&brokers)?);
         if !rules.is_keyed_by_device() {
             let problem = "with --key any, only a store knows the partition of a device; name it \
                            with --store";
             return Err(InvalidRequest(problem.into()).into());
         }
-        let offsets = preflight::inspect(&topics, topic).await?.extents;
-        Ok(Self { brokers, topics, topic: topic.to_owned(), offsets, rules, finder: None })
+        let offsets = preflight::inspect(&topics, &topic).await?.extents;
+        Ok(Self { brokers, topics, topic, offsets, rules, finder: None })
     }
 }

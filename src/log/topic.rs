@@ -23,27 +23,10 @@ use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::{OnEvent, preflight};
 use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
+use crate::settings::Settings;
+use crate::settings::notify;
 use crate::sink::OutputTopics;
 use crate::store::{AnyStore, SideTables, StoreError};
-
-/// How to reach the log of a store.
-#[derive(Clone)]
-pub struct LogAccess {
-    /// The store as messages name it.
-    pub store: String,
-    /// The brokers of the topic.
-    pub brokers: Brokers,
-    /// The consumer group with the committed offsets of a store on servers.
-    pub group: String,
-    /// The operator's control keys.
-    pub keys: ControlKeys,
-    /// Receives what the client waits for.
-    pub notify: Notify,
-}
-
-/// Makes the access when it is needed: it reads the file of control keys, which a store of files
-/// does without.
-pub type OpenLog<'a> = &'a dyn Fn() -> anyhow::Result<LogAccess>;
 
 /// The error of a store without an epoch, which has no log to read.
 pub fn no_epoch(store: &str) -> PreconditionFailed {
@@ -78,17 +61,17 @@ impl TopicLog {
     ///
     /// # Errors
     /// The store has no epoch, brokers do not respond, or the topic is not that of the epochs.
-    pub async fn open(store: &AnyStore, access: &LogAccess) -> anyhow::Result<Self> {
+    pub async fn open(store: &AnyStore, settings: &Settings) -> anyhow::Result<Self> {
+        let (brokers, keys) = (settings.brokers()?, settings.control_keys()?);
         let epochs = store.epochs().await?;
         let newest = epochs.last().ok_or_else(|| match store.embedded() {
-            None => no_epoch(&access.store),
+            None => no_epoch(&settings.store),
             Some(_) => PreconditionFailed(format!(
                 "store `{}` has no epoch: it was built from files, which `tstar ingest` reads \
                  again, or it is empty: tstar epoch import",
-                access.store
+                settings.store
             )),
         })?;
-        let brokers = access.brokers.clone();
         let topics = Arc::new(Topics::new(&brokers)?);
         let layout = preflight::inspect(&topics, &newest.topic).await?;
         check_topic_id(newest, layout.id.as_deref())?;
@@ -98,7 +81,7 @@ impl TopicLog {
                 newest.topic
             ))
         })?;
-        let committed = committed_offsets(store, access, newest).await?;
+        let committed = committed_offsets(store, settings, newest).await?;
         let first = first_offsets(&epochs);
         let stored: Vec<i64> = (0..)
             .zip(&first)
@@ -111,7 +94,7 @@ impl TopicLog {
                 "partition {partition} of topic `{}` ends at offset {}, and store `{}` has read to \
                  {stored}: the topic lost records, or was recreated; stop all instances, then: \
                  tstar epoch new",
-                newest.topic, range.next, access.store
+                newest.topic, range.next, settings.store
             ))
             .into());
         }
@@ -120,9 +103,8 @@ impl TopicLog {
         // included.
         let schemas = Arc::new(known_schemas(store, &epochs).await?);
         let named = store.control_keys().await?;
-        access.keys.agree_with(&named, &access.store).map_err(PreconditionFailed)?;
-        let notify = Arc::clone(&access.notify);
-        let (keys, extents) = (access.keys.that_count(&named), layout.extents);
+        keys.agree_with(&named, &settings.store).map_err(PreconditionFailed)?;
+        let (keys, extents) = (keys.that_count(&named), layout.extents);
         Ok(Self {
             brokers,
             topics,
@@ -130,10 +112,10 @@ impl TopicLog {
             extents,
             stored,
             is_known,
-            group: access.group.clone(),
+            group: settings.group.clone(),
             keys,
             schemas,
-            notify,
+            notify: notify(),
         })
     }
 
@@ -295,18 +277,8 @@ impl TopicLog {
     }
 }
 
-/// Names the topic of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct TopicRequest<'a> {
-    /// The store as messages name it.
-    pub store: &'a str,
-    /// The topic; `None`: that of the newest epoch.
-    pub topic: Option<&'a str>,
-    /// Current time, ms since 1970.
-    pub now_ms: i64,
-}
-
-/// Resolves the topic of a request and checks it against the epochs of a store. Returns its name,
+/// Finds the topic of the settings, else that of the newest epoch, and checks it against the epochs
+/// of a store. Returns its name,
 /// the offset range of each partition, and the epochs.
 ///
 /// # Errors
@@ -315,17 +287,17 @@ pub async fn topic_of(
     store: &AnyStore,
     topics: &Arc<Topics>,
     newest: &Epoch,
-    request: &TopicRequest<'_>,
+    settings: &Settings,
 ) -> anyhow::Result<(String, Vec<OffsetRange>, Vec<Epoch>)> {
-    let topic = request.topic.unwrap_or(&newest.topic).to_owned();
+    let topic = settings.given_topic().unwrap_or(&newest.topic).to_owned();
     let layout = preflight::inspect(topics, &topic).await?;
     let epoch_request = preflight::EpochRequest {
-        location: request.store,
+        location: &settings.store,
         topic: &topic,
         rules: &RulesRequest::default(),
         partitioner: None,
         from: None,
-        now_us: request.now_ms.saturating_mul(1000),
+        now_us: settings.now_ms.saturating_mul(1000),
     };
     // It has an epoch, so that none is made.
     let notify: OnEvent = Arc::new(drop);

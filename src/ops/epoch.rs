@@ -11,15 +11,13 @@ use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{table_topic, table_transactional_id};
 use crate::kafka::transactions::Transactions;
 use crate::log::positions::{check_unread, committed_offsets, keeps_own, set_to_start};
-use crate::log::topic::{LogAccess, OpenLog};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
-use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
-use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
+use crate::settings::Settings;
 use crate::store::schemas::{KeptSchema, all_schemas};
-use crate::store::{Access, AnyStore, OpenOptions, SideTables, StoreUrl};
+use crate::store::{Access, AnyStore, SideTables};
 
 /// What decides about a log besides its records. Others parse it: names and order are fixed.
 #[derive(Debug, Serialize, Deserialize)]
@@ -103,54 +101,35 @@ impl ExportedEpochs {
     }
 }
 
-/// What the new epoch is to be.
-pub struct NewEpochRequest {
-    /// The store as messages name it.
-    pub store: String,
-    /// URL of the same store.
-    pub url: StoreUrl,
-    /// How the store is opened.
-    pub options: OpenOptions,
-    /// The topic; has to be that of the newest epoch.
-    pub topic: String,
-    /// The rules; those given have to be the rules of the newest epoch.
-    pub rules: RulesRequest,
-    /// How the partition of a device is decided; `None`: as in the newest epoch.
-    pub partitioner: Option<Partitioner>,
-    /// The clock, ms since 1970.
-    pub now_ms: i64,
-}
-
 /// Begins a new epoch of the topic as it is now.
 ///
 /// # Errors
 /// The store has no epoch or belongs to another topic, an instance runs, records are unread, or the
 /// epoch would equal the newest one.
-pub async fn begin_new(request: &NewEpochRequest, log: OpenLog<'_>) -> anyhow::Result<Epoch> {
-    let (name, url, topic) = (&request.store, &request.url, &request.topic);
+pub async fn begin_new(settings: &Settings) -> anyhow::Result<Epoch> {
+    let (name, topic) = (&settings.store, &settings.topic);
     let newest = {
-        let store = AnyStore::open(url, Access::Read, request.options.clone()).await?;
+        let store = settings.reader().await?;
         list(&store, name).await?.pop().expect("there is one")
     };
     // The trips of the store were built from this topic, by these rules.
-    preflight::check_origin(&newest, topic, &request.rules, name)?;
-    let log = log()?;
-    let topics = Topics::new(&log.brokers)?;
+    preflight::check_origin(&newest, topic, &settings.rules_request(), name)?;
+    let brokers = settings.brokers()?;
+    let topics = Topics::new(&brokers)?;
     let partitions = topics.needed(topic)?;
     let (id, extents) = (topics.id(topic)?, topics.extents(topic, partitions)?);
     let layout = TopicLayout { id, partitions, extents };
-    let access = Access::WriteTopic(&newest.rules);
-    let store = AnyStore::open(url, access, request.options.clone()).await?;
-    check_unread(&store, &log).await?;
-    let next = next_epoch(request, &newest, &layout, &store, &log).await?;
+    let store = settings.open(Access::WriteTopic(&newest.rules)).await?;
+    check_unread(&store, settings).await?;
+    let next = next_epoch(settings, &newest, &layout, &store).await?;
     if !keeps_own(&store) {
-        fence_table_writers(&log.brokers, &topics, &newest)?;
+        fence_table_writers(&brokers, &topics, &newest)?;
     }
     if !store.add_epoch(&next).await? {
         let problem = "another instance has just made a new epoch".to_owned();
         return Err(PreconditionFailed(problem).into());
     }
-    set_to_start(&store, &log, &next)?;
+    set_to_start(&store, settings, &next)?;
     Ok(next)
 }
 
@@ -168,20 +147,19 @@ fn fence_table_writers(brokers: &Brokers, topics: &Topics, newest: &Epoch) -> an
 
 /// The epoch that follows `newest`.
 async fn next_epoch(
-    request: &NewEpochRequest,
+    settings: &Settings,
     newest: &Epoch,
     layout: &TopicLayout,
     store: &AnyStore,
-    log: &LogAccess,
 ) -> anyhow::Result<Epoch> {
-    let positions = committed_offsets(store, log, newest).await?;
+    let positions = committed_offsets(store, settings, newest).await?;
     let is_same_topic = newest.check_topic_id(layout.id.as_deref()).is_ok();
     let positions = match is_same_topic {
-        true => skip_markers(&log.brokers, newest, layout, positions)?,
+        true => skip_markers(&settings.brokers()?, newest, layout, positions)?,
         false => positions,
     };
     let offsets = start_offsets(newest, layout, &positions)?;
-    let partitioner = request.partitioner.unwrap_or(newest.partitioner);
+    let partitioner = settings.partitioner.unwrap_or(newest.partitioner);
     let is_same = is_same_topic
         && newest.check_partition_count(layout.partitions).is_ok()
         && offsets == newest.start_offsets
@@ -190,11 +168,11 @@ async fn next_epoch(
         return Err(PreconditionFailed(format!(
             "epoch {} holds no record yet, and a new one of topic `{}` would begin at the same \
              offsets; continue with tstar run",
-            newest.epoch, request.topic
+            newest.epoch, settings.topic
         ))
         .into());
     }
-    let now_us = request.now_ms.saturating_mul(1000);
+    let now_us = settings.now_ms.saturating_mul(1000);
     let decide = (&newest.rules, partitioner);
     Ok(preflight::next_epoch(newest, layout, offsets, now_us, decide)?)
 }
@@ -269,6 +247,7 @@ mod tests {
     use crate::model::rules::Rules;
 
     use super::*;
+    use crate::model::partitioner::Partitioner;
     use crate::model::scalar::Version;
 
     fn offsets(partitions: &[(i64, i64)], read: &[(i32, i64)]) -> Result<Vec<i64>, String> {

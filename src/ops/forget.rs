@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::InvalidRequest;
 use crate::log::forget::{ForgetPlan, ForgetRecord, ForgetRequest, ForgetState, PAGE, rules};
-use crate::log::topic::OpenLog;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::{format_duration, format_time};
@@ -18,11 +17,11 @@ use crate::store::{AnyStore, DeviceScope, TripStore, latest_end};
 /// by that much exist, and devices that are erased so late hardly do.
 const MAX_BEYOND_MS: i64 = 10 * 366 * 86_400_000;
 
-impl ForgetRequest {
+impl ForgetRequest<'_> {
     /// What would be erased, as part of a sentence.
     #[must_use]
     pub fn description(&self) -> String {
-        let (before, store) = (format_time(self.before_ms.ms()), &self.store);
+        let (before, store) = (format_time(self.before_ms.ms()), &self.settings.store);
         let devices = match &self.device {
             Some(device) => format!("device `{}`", visible(device.as_str())),
             None => "every device".to_owned(),
@@ -39,7 +38,7 @@ impl ForgetRequest {
             )));
         }
         let ahead_ms = rules.max_future_ms;
-        if self.before_ms.ms() > self.now_ms.saturating_add(ahead_ms) {
+        if self.before_ms.ms() > self.settings.now_ms.saturating_add(ahead_ms) {
             return Err(InvalidRequest(format!(
                 "{before} is more than max_future, {}, ahead of the clock: no trip is, and every \
                  sample up to then would be dropped",
@@ -107,7 +106,7 @@ impl<'a> AuditLine<'a> {
     /// The line of a device that came to `state` at `at_ms`; `user` is who runs the command.
     #[must_use]
     pub fn new(
-        request: &ForgetRequest,
+        request: &ForgetRequest<'_>,
         record: &'a ForgetRecord,
         state: ForgetState,
         at_ms: i64,
@@ -127,17 +126,16 @@ impl<'a> AuditLine<'a> {
     }
 }
 
-/// Checks a request against the store and its log. `log` is called only for a store of a topic.
+/// Checks a request against the store and its log.
 ///
 /// # Errors
 /// The time is not one that trips can have, there is nothing to erase, the partition of the device
 /// is unknown, or no control key can sign the records.
 pub async fn prepare<'a>(
-    request: &'a ForgetRequest,
+    request: &'a ForgetRequest<'a>,
     store: AnyStore,
-    log: OpenLog<'_>,
 ) -> anyhow::Result<ForgetPlan<'a>> {
     request.check_before(&rules(request, &store).await?)?;
     request.check_data(&store).await?;
-    ForgetPlan::new(request, store, log).await
+    ForgetPlan::new(request, store).await
 }

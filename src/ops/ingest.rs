@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::ingest_problems::problems;
 pub use super::ingest_problems::{FirstLetter, Problem};
@@ -15,10 +14,11 @@ use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{Processor, ProcessorConfig, RunError, SampleCounts};
-use crate::source::file::{self, FileSource, InputFormat, Options};
+use crate::settings::Settings;
+use crate::source::file::{self, FileSource, Options};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoder, Source, SourceError};
-use crate::store::{EmbeddedStore, StoreUrl};
+use crate::store::EmbeddedStore;
 
 /// Why files cannot be imported into a keyspace.
 const NO_KEYSPACE: &str = "files cannot be imported into a keyspace directly: its versions are \
@@ -29,38 +29,22 @@ const NO_KEYSPACE: &str = "files cannot be imported into a keyspace directly: it
 const BUFFERS: u64 = 32_000_000;
 
 /// What to import, and how.
-#[derive(Clone, Debug)]
-pub struct IngestRequest {
+#[derive(Clone, Copy, Debug)]
+pub struct IngestRequest<'a> {
     /// Files, read in this order; `-` is stdin.
-    pub files: Vec<PathBuf>,
-    /// Format of every file; `None`: detected from each file's content.
-    pub format: Option<InputFormat>,
-    /// The store; created if it does not exist.
-    pub store: StoreUrl,
+    pub files: &'a [PathBuf],
     /// Rules of a new store; those given must be the rules of a store that has samples.
-    pub rules: RulesRequest,
-    /// Log timestamp of every record, ms since 1970.
-    pub now_ms: i64,
-    /// Approximate memory limit, bytes; the rest is spilled to disk.
-    pub memory: u64,
-    /// Part of the memory that the store's page cache takes, bytes.
-    pub cache: u64,
-    /// Maximum number of change events that the store keeps.
-    pub keep_changes: u64,
-    /// Maximum size of the dead letters that the store takes, bytes.
-    pub max_dead_letters: u64,
-    /// Minimum interval between writes of a trip.
-    pub flush_interval: Duration,
-    /// Maximum delay before a change is written.
-    pub max_staleness: Duration,
+    pub rules: &'a RulesRequest,
+    /// The store, which is created if it does not exist; memory, and times.
+    pub settings: &'a Settings,
 }
 
-impl IngestRequest {
+impl IngestRequest<'_> {
     fn processor_config(&self) -> ProcessorConfig {
-        let memory = self.memory.saturating_sub(self.cache + BUFFERS);
+        let memory = self.settings.memory.saturating_sub(self.settings.cache() + BUFFERS);
         ProcessorConfig {
-            flush_interval: self.flush_interval,
-            max_staleness: self.max_staleness,
+            flush_interval: self.settings.flush_interval,
+            max_staleness: self.settings.max_staleness,
             memory: usize::try_from(memory).unwrap_or(usize::MAX),
             ..ProcessorConfig::default()
         }
@@ -74,20 +58,22 @@ impl IngestRequest {
             return Err(InvalidRequest(problem.into()).into());
         }
         Ok(Options {
-            format: self.format,
+            format: self.settings.input_format,
             decoder: Arc::new(Decoder::new(rules)?),
-            max_document: file::max_document(self.memory),
-            log_time_ms: LogTime(self.now_ms),
+            max_document: file::max_document(self.settings.memory),
+            log_time_ms: LogTime(self.settings.now_ms),
             first_offset: Offset(0),
             known: Vec::new(),
             redelivers: false,
         })
     }
 
-    /// The store's file; `keyspace_problem` says why a keyspace is not accepted.
-    pub(super) fn store_path(&self, keyspace_problem: &str) -> Result<PathBuf, InvalidRequest> {
-        let path = self.store.path().map(Path::to_owned);
-        path.ok_or_else(|| InvalidRequest(format!("store `{}`: {keyspace_problem}", self.store)))
+    /// The store's file.
+    fn store_path(&self) -> anyhow::Result<PathBuf> {
+        let url = self.settings.url()?;
+        let path = url.path().map(Path::to_owned);
+        let problem = || InvalidRequest(format!("store `{url}`: {NO_KEYSPACE}"));
+        Ok(path.ok_or_else(problem)?)
     }
 }
 
@@ -166,24 +152,24 @@ impl IngestOutcome {
 /// A file cannot be opened, or the store cannot be written. Input that fails midway is reported by
 /// [`IngestOutcome::stopped`].
 pub async fn ingest(
-    request: &IngestRequest,
+    request: IngestRequest<'_>,
     listen: SignalListener<'_>,
     progress: &mut dyn ReadProgress,
 ) -> anyhow::Result<IngestOutcome> {
-    let files = &request.files;
-    let path = request.store_path(NO_KEYSPACE)?;
+    let IngestRequest { files, rules: requested, settings } = request;
+    let path = request.store_path()?;
     if !path.exists() {
         // Before the store is created: a mistyped file name must not leave an empty store.
-        let rules = request.rules.over(&Rules::default());
+        let rules = requested.over(&Rules::default());
         FileSource::check(files, &request.read_options(&rules)?)?;
     }
     let cancel = listen(PartialResult::Read)?;
-    let opened = EmbeddedStore::open_import(&path, &request.rules, request.keep_changes)?;
+    let opened = EmbeddedStore::open_import(&path, requested, settings.keep_changes)?;
     let (mut store, rules) = opened;
-    store.bound_letters(request.max_dead_letters, None);
+    store.bound_letters(settings.max_dead_letters, None);
     let mut options = request.read_options(&rules)?;
     FileSource::check(files, &options)?;
-    store.set_cache(request.cache)?;
+    store.set_cache(settings.cache())?;
     let removed = store.prepare_import(&rules)?;
     let last_letter = store.last_dead_letter()?;
     let mut processor = Processor::new(&store, &rules, request.processor_config()).await?;
@@ -191,7 +177,7 @@ pub async fn ingest(
     options.first_offset = processor.position().delivered;
     options.known = store.parts()?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-    store.begin_import(request.now_ms, &names)?;
+    store.begin_import(settings.now_ms, &names)?;
     let source = FileSource::open(files, options)?;
     progress.start(source.total_bytes());
     let mut source = CancellableSource { source, cancel };

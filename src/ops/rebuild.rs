@@ -1,6 +1,7 @@
 //! Rebuild: reads the log of a store under other rules into a second store, and compares the trips
 //! and ids of both.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ingest::{IngestRequest, ingest};
@@ -15,24 +16,25 @@ use crate::model::tag::Tag;
 use crate::model::time::format_duration;
 use crate::pipeline::daemon::OnEvent;
 use crate::pipeline::processor::SampleCounts;
-use crate::store::{Access, AnyStore, OpenOptions, StoreUrl};
+use crate::settings::Settings;
+use crate::store::AnyStore;
 
-/// Reads the log of a store into a new one. Of `import`, which names the new store and its rules,
-/// files are read as it says.
+/// Reads the log of a store into a new one, by the rules that its settings give.
 ///
 /// # Errors
 /// Those of [`Log::copy`], or the rules contradict each other.
 pub async fn rebuild(
     (old, log): (&Arc<AnyStore>, &Log),
-    (request, import): (&CopyRequest<'_>, &IngestRequest),
+    request: CopyRequest<'_>,
     listen: SignalListener<'_>,
     progress: &mut dyn ReadProgress,
     on_event: OnEvent,
 ) -> anyhow::Result<SampleCounts> {
-    let rules = other_rules(&import.rules, &log.rules()?)?;
-    let read_files = async |files| {
-        let request = IngestRequest { files, rules: rules.clone().into(), ..import.clone() };
-        ingest(&request, listen, &mut *progress).await?.into_counts()
+    let settings = request.settings;
+    let rules = other_rules(&settings.rules_request(), &log.rules()?)?;
+    let read_files = async |files: Vec<PathBuf>| {
+        let request = IngestRequest { files: &files, rules: &rules.clone().into(), settings };
+        ingest(request, listen, &mut *progress).await?.into_counts()
     };
     log.copy((old, request), &rules, read_files, listen, on_event).await
 }
@@ -55,13 +57,8 @@ fn other_rules(given: &RulesRequest, source: &Rules) -> Result<Rules, InvalidReq
 ///
 /// # Errors
 /// One of the stores cannot be read.
-pub async fn compare_ids(
-    old: &AnyStore,
-    new: &StoreUrl,
-    options: OpenOptions,
-) -> anyhow::Result<Ids> {
-    let new = AnyStore::open(new, Access::Read, options).await?;
-    Ok(ids::compare(old, &new).await?)
+pub async fn compare_ids(old: &AnyStore, new: &Settings) -> anyhow::Result<Ids> {
+    Ok(ids::compare(old, &new.reader().await?).await?)
 }
 
 /// Copies the tags of the old store to the new one. `on_uncovered` hears of each that no trip there
@@ -71,10 +68,8 @@ pub async fn compare_ids(
 /// One of the stores cannot be read, or the new one cannot be written.
 pub async fn copy_tags(
     old: &AnyStore,
-    new: &StoreUrl,
-    options: OpenOptions,
+    new: &Settings,
     on_uncovered: impl FnMut(&str, &Tag),
 ) -> anyhow::Result<CopiedTags> {
-    let new = AnyStore::open(new, Access::Read, options).await?;
-    Ok(tags::copy(old, &new, on_uncovered).await?)
+    Ok(tags::copy(old, &new.reader().await?, on_uncovered).await?)
 }

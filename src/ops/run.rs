@@ -13,9 +13,7 @@ use crate::kafka::topic::{StartFrom, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic, table_topic};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
-use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
-use crate::model::rules_request::RulesRequest;
 use crate::pipeline::daemon::reader_group::{self, GroupRequest};
 use crate::pipeline::daemon::{
     self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, Report, preflight,
@@ -23,6 +21,7 @@ use crate::pipeline::daemon::{
 use crate::pipeline::processor::ProcessorConfig;
 use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
 use crate::registry::Registry;
+use crate::settings::Settings;
 use crate::sink::table::TableTopic;
 use crate::sink::{OutputTopics, Outputs, open_workers};
 use crate::store::{Access, AnyStore, AskKeys, EmbeddedStore, OpenOptions, StoreUrl};
@@ -32,62 +31,41 @@ use crate::views::table::{AVRO_SCHEMA, TableFormat};
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What is read, by which rules, and into which store.
-pub struct RunRequest {
-    /// The store as messages name it.
-    pub store: String,
-    /// URL of the same store.
-    pub url: StoreUrl,
-    /// How the store is opened. Servers are waited for without limit.
-    pub options: OpenOptions,
+pub struct RunRequest<'a> {
+    /// The store, the topic, and how it is read.
+    pub settings: &'a Settings,
     /// Brokers of the topic.
     pub brokers: Brokers,
-    /// The topic with the samples.
-    pub topic: String,
-    /// Consumer group; a store on servers keeps its positions there.
-    pub group: String,
     /// Continue as this group if the store was read by another one.
     pub group_change: bool,
-    /// Static member id, which avoids rebalances on restart.
-    pub instance_id: Option<String>,
     /// Start on the first run.
     pub from: Option<StartFrom>,
-    /// The control keys of this process.
-    pub keys: ControlKeys,
-    /// The registry of the schemas that records name, and of the schema of the table topic.
-    pub registry: Option<Arc<Registry>>,
-    /// The rules that decide trips; those not given are the rules of the epoch.
-    pub rules: RulesRequest,
-    /// How the partition of a device is decided; `None`: as the epoch says.
-    pub partitioner: Option<Partitioner>,
     /// Create the output topics if they do not exist.
     pub create_topics: bool,
     /// Create the tables of a store on servers if they do not exist.
     pub create_schema: bool,
-    /// Write the change feed of a store on servers.
-    pub has_feed: bool,
-    /// Number of partitions of the table topic; `None` if it is not written.
-    pub table_partitions: Option<i32>,
-    /// Time limit for flushing a revoked partition.
-    pub revoke_timeout: Duration,
-    /// Time limit for flushing on shutdown.
-    pub drain_timeout: Duration,
-    /// Memory of the whole process, bytes, approximate.
-    pub memory: u64,
-    /// How partition workers run.
-    pub processor: ProcessorConfig,
     /// Lists the partition workers while they run.
     pub live: Arc<LiveWorkers>,
     /// Filled with the names of the other instances, if they are shown.
     pub owners: Option<Arc<Owners>>,
-    /// The clock, ms since 1970.
-    pub now_ms: i64,
 }
 
-impl RunRequest {
-    /// The rules of a store without an epoch.
-    fn new_rules(&self) -> Rules {
-        self.rules.over(&Rules::default())
+/// The number of partitions of the table topic, if it is to be written.
+fn table_partitions(settings: &Settings) -> anyhow::Result<Option<i32>> {
+    if !settings.table_topic {
+        return Ok(None);
     }
+    if settings.url()?.path().is_some() {
+        let problem = "--table-topic is for a keyspace; the table of a file is its view `trip`";
+        return Err(InvalidRequest(problem.into()).into());
+    }
+    let count = i32::try_from(settings.table_partitions).ok().filter(|count| *count > 0);
+    let count = count.ok_or_else(|| {
+        let problem =
+            format!("--table-partitions {}: not a number of partitions", settings.table_partitions);
+        InvalidRequest(problem)
+    })?;
+    Ok(Some(count))
 }
 
 /// A log that passed the preflight checks.
@@ -104,26 +82,50 @@ struct CheckedLog {
 /// The store, the topic or their epoch do not match, or one of them fails for good. What was
 /// acknowledged before is stored.
 pub async fn run(
-    request: &RunRequest,
+    request: &RunRequest<'_>,
     on_event: OnEvent,
     notify: &Notify,
     cancel: &mut Cancel,
 ) -> anyhow::Result<Option<Report>> {
-    let daemon = Daemon { request, on_event };
-    let rules = request.new_rules();
-    let access = Access::WriteTopic(&rules);
-    match AnyStore::open_embedded(&request.url, access, &request.options)? {
+    let settings = request.settings;
+    let daemon = Daemon {
+        request,
+        settings,
+        keys: settings.control_keys()?,
+        url: settings.url()?,
+        options: settings.store_options()?,
+        registry: settings.registry()?,
+        table_partitions: table_partitions(settings)?,
+        on_event,
+    };
+    let rules = daemon.new_rules();
+    match AnyStore::open_embedded(&daemon.url, Access::WriteTopic(&rules), &daemon.options)? {
         Some(store) => daemon.run_into_file(store, cancel).await,
         None => daemon.run_into_servers(notify, cancel).await,
     }
 }
 
 struct Daemon<'a> {
-    request: &'a RunRequest,
+    request: &'a RunRequest<'a>,
+    settings: &'a Settings,
+    /// The control keys of this process.
+    keys: ControlKeys,
+    url: StoreUrl,
+    /// Servers are waited for without limit.
+    options: OpenOptions,
+    /// The registry of the schemas that records name, and of the schema of the table topic.
+    registry: Option<Arc<Registry>>,
+    /// `None`: the table topic is not written.
+    table_partitions: Option<i32>,
     on_event: OnEvent,
 }
 
 impl Daemon<'_> {
+    /// The rules of a store without an epoch.
+    fn new_rules(&self) -> Rules {
+        self.settings.rules_request().over(&Rules::default())
+    }
+
     /// The only instance reads every partition; the file keeps the positions.
     async fn run_into_file(
         &self,
@@ -172,7 +174,7 @@ impl Daemon<'_> {
     fn registry_access(&self) -> RegistryAccess {
         let on_event = Arc::clone(&self.on_event);
         let on_waiting = Arc::new(move |why: String| on_event(DaemonEvent::Waiting(why)));
-        RegistryAccess { registry: self.request.registry.clone(), on_waiting }
+        RegistryAccess { registry: self.registry.clone(), on_waiting }
     }
 
     fn needs(&self, what: String) {
@@ -187,33 +189,33 @@ impl Daemon<'_> {
         &self,
         notify: &Notify,
     ) -> anyhow::Result<(AnyStore, OutputTopics, CheckedLog)> {
-        let request = self.request;
-        self.needs(format!("the CQL nodes of `{}`", request.url));
+        let (request, settings) = (self.request, self.settings);
+        self.needs(format!("the CQL nodes of `{}`", self.url));
         let on_event = Arc::clone(&self.on_event);
         let on_waiting: Notify =
             Arc::new(move |what: &str| on_event(DaemonEvent::Waiting(what.to_owned())));
-        let mut options = request.options.clone();
+        let mut options = self.options.clone();
         options.server.patience = None;
         options.server.on_waiting = Arc::clone(&on_waiting);
         if request.create_schema {
             let server = options.server.clone();
-            let notes = AnyStore::create_schema(&request.url, server, None).await?;
+            let notes = AnyStore::create_schema(&self.url, server, None).await?;
             for note in notes.unwrap_or_default() {
                 notify(&format!("note: {note}"));
             }
         }
-        let rules = request.new_rules();
+        let rules = self.new_rules();
         let access = Access::WriteTopic(&rules);
-        let store = AnyStore::open(&request.url, access, options).await?;
-        let feed = request.has_feed.then(|| feed_topic(&request.topic));
-        let letters = dlq_topic(&request.topic);
+        let store = AnyStore::open(&self.url, access, options).await?;
+        let feed = (!settings.no_feed).then(|| feed_topic(&settings.topic));
+        let letters = dlq_topic(&settings.topic);
         let names: Vec<_> = feed.iter().chain([&letters]).cloned().collect();
         let log = self.check_log(&store, &names).await?;
-        let (outputs, input) = ((feed, Some(letters)), request.topic.clone());
+        let (outputs, input) = ((feed, Some(letters)), settings.topic.clone());
         let mut outputs =
             OutputTopics::new(&request.brokers, on_waiting, &log.topics, input, outputs).await?;
-        if let Some(partitions) = request.table_partitions {
-            let (name, newest) = (table_topic(&request.topic), log.epochs.last());
+        if let Some(partitions) = self.table_partitions {
+            let (name, newest) = (table_topic(&settings.topic), log.epochs.last());
             let division = newest.expect("one was made").division();
             let format = self.table_format(&name).await?;
             let max_bytes = outputs.event_bytes;
@@ -225,7 +227,7 @@ impl Daemon<'_> {
 
     /// The encoding of values of the table topic: Avro if there is a registry, which is waited for.
     async fn table_format(&self, topic: &str) -> Result<TableFormat, KafkaError> {
-        let Some(registry) = &self.request.registry else { return Ok(TableFormat::Json) };
+        let Some(registry) = &self.registry else { return Ok(TableFormat::Json) };
         loop {
             match registry.register(&format!("{topic}-value"), &AVRO_SCHEMA).await {
                 Ok(schema_id) => return Ok(TableFormat::Avro { schema_id }),
@@ -264,33 +266,33 @@ impl Daemon<'_> {
         store: &AnyStore,
         outputs: &[String],
     ) -> Result<CheckedLog, DaemonError> {
-        let request = self.request;
+        let (request, settings) = (self.request, self.settings);
         let topics = Arc::new(Topics::new(&request.brokers)?);
-        let layout = preflight::inspect(&topics, &request.topic).await?;
+        let layout = preflight::inspect(&topics, &settings.topic).await?;
         let create = request.create_topics;
         let mut existing = preflight::outputs(&topics, outputs, layout.partitions, create).await?;
-        if let Some(partitions) = request.table_partitions {
-            let name = table_topic(&request.topic);
+        if let Some(partitions) = self.table_partitions {
+            let name = table_topic(&settings.topic);
             existing.extend(preflight::table(&topics, &name, partitions, create).await?);
         }
-        preflight::output_settings(&topics, &existing, &request.topic, &self.on_event).await?;
+        preflight::output_settings(&topics, &existing, &settings.topic, &self.on_event).await?;
         let epoch_request = preflight::EpochRequest {
-            location: &request.store,
-            topic: &request.topic,
-            rules: &request.rules,
-            partitioner: request.partitioner,
+            location: &settings.store,
+            topic: &settings.topic,
+            rules: &settings.rules_request(),
+            partitioner: settings.partitioner,
             from: request.from,
-            now_us: request.now_ms.saturating_mul(1000),
+            now_us: settings.now_ms.saturating_mul(1000),
         };
         let notify = &self.on_event;
         let epochs = preflight::epochs(store, &topics, &layout, &epoch_request, notify).await?;
-        preflight::control_keys(store, &request.keys, &request.store).await?;
+        preflight::control_keys(store, &self.keys, &settings.store).await?;
         let group_request = GroupRequest {
-            location: &request.store,
-            group: &request.group,
+            location: &settings.store,
+            group: &settings.group,
             may_change: request.group_change,
             // A file has the positions itself.
-            brokers: request.url.path().is_none().then_some(&request.brokers),
+            brokers: self.url.path().is_none().then_some(&request.brokers),
         };
         let newest = epochs.last().expect("one was made");
         reader_group::keep(store, newest, &group_request).await?;
@@ -306,38 +308,38 @@ impl Daemon<'_> {
         (ask_keys, find_schemas): (AskKeys, FindSchemas),
         cancel: &mut Cancel,
     ) -> anyhow::Result<Report> {
-        let request = self.request;
-        let memory = usize::try_from(request.memory).unwrap_or(usize::MAX);
+        let (request, settings) = (self.request, self.settings);
+        let memory = usize::try_from(settings.memory).unwrap_or(usize::MAX);
         let plan = ConsumerConfig {
             brokers: request.brokers.clone(),
-            topic: request.topic.clone(),
-            group: request.group.clone(),
-            instance_id: request.instance_id.clone(),
+            topic: settings.topic.clone(),
+            group: settings.group.clone(),
+            instance_id: settings.instance_id.clone(),
             assignment,
             epoch: log.epochs.last().expect("one was made").clone(),
-            revoke_timeout: request.revoke_timeout,
-            drain_timeout: request.drain_timeout,
+            revoke_timeout: settings.revoke_timeout,
+            drain_timeout: settings.drain_timeout,
             // The rest is for trips, and for what the client holds.
             memory: memory / 8,
         };
-        let reader = daemon::reader(&plan.epoch, &request.keys)?;
-        if reader.needs_ids() && request.registry.is_none() {
+        let reader = daemon::reader(&plan.epoch, &self.keys)?;
+        if reader.needs_ids() && self.registry.is_none() {
             let problem = "records name their schemas: name the registry with --schema-registry, \
                            or a file with --schema";
             return Err(InvalidRequest(problem.into()).into());
         }
         if let Assignment::Group { .. } = plan.assignment {
-            self.needs(format!("group `{}` to assign partitions", request.group));
+            self.needs(format!("group `{}` to assign partitions", settings.group));
         }
         let mut following = JoinSet::new();
         if let Some(owners) = request.owners.clone() {
-            let names = (request.group.clone(), request.topic.clone());
+            let names = (settings.group.clone(), settings.topic.clone());
             following.spawn(owners.follow(plan.brokers.clone(), names, plan.epoch.division()));
         }
         let options = Options {
             plan,
             epochs: log.epochs,
-            pace: request.processor,
+            pace: ProcessorConfig::daemon(settings),
             notify: Arc::clone(&self.on_event),
             ask_keys: Some(ask_keys),
             find_schemas,

@@ -1,27 +1,17 @@
 //! Creates the tables of a store on servers.
 
 use super::InvalidRequest;
-use crate::store::{AnyStore, ServerOptions, StoreUrl};
-
-/// A store whose tables are to be created.
-pub struct ApplyRequest {
-    /// The store as messages name it.
-    pub store: String,
-    /// The store.
-    pub url: StoreUrl,
-    /// How to reach the servers.
-    pub server: ServerOptions,
-    /// Replicas in each datacenter, to create the keyspace as well; `None`: it exists.
-    pub replicas: Option<u32>,
-}
+use crate::settings::Settings;
+use crate::store::AnyStore;
 
 /// Creates what does not exist yet and changes nothing else. Returns notes for the operator.
+/// `replicas` in each datacenter: creates the keyspace as well; `None`: it exists.
 ///
 /// # Errors
 /// The store creates its tables itself. The servers cannot be reached or reject the statements.
-pub async fn apply(request: ApplyRequest) -> anyhow::Result<Vec<String>> {
-    let ApplyRequest { store, url, server, replicas } = request;
-    let notes = AnyStore::create_schema(&url, server, replicas).await?;
+pub async fn apply(settings: &Settings, replicas: Option<u32>) -> anyhow::Result<Vec<String>> {
+    let (server, store) = (settings.server_options()?, &settings.store);
+    let notes = AnyStore::create_schema(&settings.url()?, server, replicas).await?;
     let own_tables = || {
         InvalidRequest(format!(
             "store `{store}` creates its tables itself; pass --store scylla://HOST/KEYSPACE"

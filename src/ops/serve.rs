@@ -6,15 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::kafka::KafkaError;
-use crate::kafka::client::Brokers;
 use crate::kafka::producer::Producer;
 use crate::log::append::{FileSink, SampleSink, TopicSink};
 use crate::log::changes::TopicFeed;
 use crate::model::epoch::Epoch;
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
-use crate::store::{Access, AnyStore, FileId, OpenOptions, SideTables, StoreUrl};
+use crate::settings::Settings;
+use crate::store::{AnyStore, FileId, SideTables};
 
 /// Delay before a store or log that is not available is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,31 +21,21 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// What is served.
 #[derive(Clone)]
 pub struct ServeRequest {
-    /// URL of the store.
-    pub url: StoreUrl,
-    /// Makes the options of the store. Called at each try: a file with a secret may come later.
-    pub options: Arc<dyn Fn() -> anyhow::Result<OpenOptions> + Send + Sync>,
-    /// Makes the connection settings of the log, only for a store of a topic.
-    pub brokers: Arc<dyn Fn() -> Result<Brokers, KafkaError> + Send + Sync>,
-    /// Rules for a store that has none yet.
-    pub rules: RulesRequest,
-    /// Change events that a store of files keeps.
-    pub keep_changes: u64,
-    /// Maximum size of the dead letters that a store of files takes, bytes.
-    pub max_dead_letters: u64,
-    /// Accept samples.
-    pub accepts_samples: bool,
+    /// The store, its brokers, and whether samples are accepted: with tokens.
+    pub settings: Settings,
     /// This process reads a topic into the store: without an epoch, it is not a store of files.
     pub reads_topic: bool,
-    /// The clock, ms since 1970.
-    pub clock: fn() -> i64,
 }
 
 impl ServeRequest {
     /// The rules of a store that has none yet.
     #[must_use]
     pub fn new_rules(&self) -> Rules {
-        self.rules.over(&Rules::default())
+        self.settings.rules_request().over(&Rules::default())
+    }
+
+    fn accepts_samples(&self) -> bool {
+        !self.settings.http.token_file.is_empty()
     }
 }
 
@@ -82,10 +71,11 @@ pub async fn open_store(request: &ServeRequest) -> OpenedStore {
 }
 
 async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
-    let store = AnyStore::open(&request.url, Access::Read, (request.options)()?).await?.timed();
+    let store = request.settings.reader().await?.timed();
     let epochs = store.epochs().await?;
+    let url = request.settings.url()?;
     let file = store.embedded().and_then(|store| store.file_id());
-    let log = match (epochs.last(), request.url.path().zip(file)) {
+    let log = match (epochs.last(), url.path().zip(file)) {
         (Some(newest), _) => Some(topic_log(request, newest, &store)?),
         (None, Some((path, id))) if !request.reads_topic => {
             let stored = store.rules().await?;
@@ -114,11 +104,11 @@ pub async fn first_log(request: &ServeRequest, store: &AnyStore) -> ServedLog {
 /// Samples become further records of the file, by its rules, which are `stored`.
 fn file_log(request: &ServeRequest, file: (PathBuf, FileId), stored: Option<&Rules>) -> ServedLog {
     let max_gap_ms = stored.map_or_else(|| request.new_rules().max_gap_ms, |it| it.max_gap_ms);
-    let sink = request.accepts_samples.then(|| {
+    let sink = request.accepts_samples().then(|| {
         // The rules of a store without samples may change until the first one comes.
-        let rules = stored.map_or_else(|| request.rules.clone(), |_| RulesRequest::default());
-        let kept = (request.keep_changes, request.max_dead_letters);
-        SampleSink::File(Box::new(FileSink::new(file, rules, kept, request.clock)))
+        let rules =
+            stored.map_or_else(|| request.settings.rules_request(), |_| RulesRequest::default());
+        SampleSink::File(Box::new(FileSink::new(file, rules, request.settings.clone())))
     });
     ServedLog { max_gap_ms, feed: None, sink }
 }
@@ -129,9 +119,10 @@ fn topic_log(
     newest: &Epoch,
     store: &AnyStore,
 ) -> anyhow::Result<ServedLog> {
-    let brokers = (request.brokers)()?;
+    let settings = &request.settings;
+    let brokers = settings.daemon_brokers(settings.kafka.clone())?;
     let feed = TopicFeed::start(store, &brokers, &newest.topic)?;
-    let sink = if request.accepts_samples {
+    let sink = if request.accepts_samples() {
         let on_waiting = Arc::new(|what: &str| tracing::warn!("{what}"));
         let producer = Producer::new(&brokers, on_waiting)?;
         let intake = TopicSink::new(producer, newest.topic.clone(), &newest.rules)?;
@@ -149,30 +140,18 @@ mod tests {
     use super::*;
     use crate::model::partitioner::Partitioner;
     use crate::model::scalar::Version;
-
-    fn request(url: &str, reads_topic: bool) -> ServeRequest {
-        ServeRequest {
-            url: StoreUrl::parse(url).unwrap(),
-            options: Arc::new(|| Ok(OpenOptions::default())),
-            brokers: Arc::new(|| Brokers::new("127.0.0.1:9", BTreeMap::new())),
-            rules: RulesRequest::default(),
-            keep_changes: 10,
-            max_dead_letters: 1_000_000,
-            accepts_samples: true,
-            reads_topic,
-            clock: || 0,
-        }
-    }
+    use crate::settings::HttpSettings;
+    use crate::store::Access;
 
     #[tokio::test]
     async fn a_store_that_a_topic_is_read_into_waits_for_its_epoch() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("trips.db").display());
         let rules = Rules::default();
-        let options = OpenOptions { keep_changes: 10, ..OpenOptions::default() };
-        let request = request(&url, true);
-        let writer = AnyStore::open(&request.url, Access::WriteTopic(&rules), options);
-        let writer = writer.await.unwrap();
+        let http = HttpSettings { token_file: "tokens".into(), ..HttpSettings::default() };
+        let settings = Settings { store: url, http, keep_changes: 10, ..Settings::default() };
+        let request = ServeRequest { settings, reads_topic: true };
+        let writer = request.settings.open(Access::WriteTopic(&rules)).await.unwrap();
         let OpenedStore { store, log } = open_store(&request).await;
         assert!(log.is_none(), "it is taken for a store of files");
         let epoch = Epoch {

@@ -42,8 +42,8 @@ settings! {
         help: "Allow HTTP without a token from other machines and under any host name",
     }
 
-    /// URL of map tiles; empty for none.
-    tiles: String {
+    /// URL of map tiles, if there are any.
+    tiles: Option<String> {
         key: "tiles", default: "", syntax: TILES, flags: [Http],
         help: "URL of map tiles for the page, with {z}, {x} and {y}; unset: coast lines only",
     }
@@ -61,32 +61,32 @@ settings! {
     }
 
     /// Maximum concurrent connections.
-    connections: u64 {
-        key: "max_connections", default: "2048", syntax: COUNT, flags: [Http],
+    connections: usize {
+        key: "max_connections", default: "2048", syntax: LIMIT, flags: [Http],
         help: "Maximum concurrent HTTP connections; more get 503",
     }
 
     /// Maximum concurrent requests.
-    requests: u64 {
-        key: "max_requests", default: "64", syntax: COUNT, flags: [Http],
+    requests: usize {
+        key: "max_requests", default: "64", syntax: LIMIT, flags: [Http],
         help: "Maximum concurrent HTTP requests; more get 503",
     }
 
     /// Maximum concurrent change streams.
-    streams: u64 {
-        key: "max_streams", default: "256", syntax: COUNT, flags: [Http],
+    streams: usize {
+        key: "max_streams", default: "256", syntax: LIMIT, flags: [Http],
         help: "Maximum concurrent change streams over HTTP",
     }
 
     /// Maximum connections per client; 0 for an eighth of `connections`.
-    client_connections: u64 {
-        key: "max_client_connections", default: "0", syntax: COUNT, flags: [Http],
+    client_connections: usize {
+        key: "max_client_connections", default: "0", syntax: LIMIT, flags: [Http],
         help: "Maximum HTTP connections per address; 0: an eighth of the total, this machine all",
     }
 
     /// Maximum change streams per client; 0 for an eighth of `streams`.
-    client_streams: u64 {
-        key: "max_client_streams", default: "0", syntax: COUNT, flags: [Http],
+    client_streams: usize {
+        key: "max_client_streams", default: "0", syntax: LIMIT, flags: [Http],
         help: "Maximum change streams per login or address; 0: as for connections",
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
         "tls_cert and tls_key go together; set both or neither".into(),
     );
     check(
-        http.tiles.is_empty() || http.tiles_attribution.is_some(),
+        http.tiles.is_none() || http.tiles_attribution.is_some(),
         &["tiles_attribution", "tiles"],
         "tiles need tiles_attribution (--tiles-attribution), which most tile servers demand; set \
          it to their text, such as `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, \
@@ -145,7 +145,17 @@ pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
 const LISTEN: Syntax<Option<SocketAddr>> =
     Syntax { kind: Kind::Text, read: listen, write: listen_text };
 
-const TILES: Syntax<String> = Syntax { kind: Kind::Text, read: tiles, write: String::clone };
+const LIMIT: Syntax<usize> = Syntax {
+    kind: Kind::Count,
+    read: |text| (COUNT.read)(text).map(|count| usize::try_from(count).unwrap_or(usize::MAX)),
+    write: usize::to_string,
+};
+
+const TILES: Syntax<Option<String>> = Syntax {
+    kind: Kind::Text,
+    read: |text| Ok(Some(tiles(text)?).filter(|url| !url.is_empty())),
+    write: |url| url.clone().unwrap_or_default(),
+};
 
 /// `none` is a value that is not set; an empty text is one on purpose.
 const ATTRIBUTION: Syntax<Option<String>> = Syntax {

@@ -10,6 +10,7 @@ mod setting;
 
 mod file;
 mod http;
+mod open;
 mod rules;
 mod schema;
 mod secret;
@@ -31,10 +32,12 @@ use crate::timeline::DAY_MS;
 
 pub use file::SettingsFile;
 pub use http::HttpSettings;
-pub use secret::{exposed_files, read_secret};
+pub use open::{Warnings, notify};
+pub use secret::exposed_files;
 pub use setting::{Group, Kind, Setting, TABLE};
 pub use table::Settings;
 pub use values::LogFormat;
+use values::ms;
 
 /// The key of a topic's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +50,7 @@ pub enum KeyRule {
 }
 
 /// Environment variable with the password of `cql_user`, an alternative to a file.
-pub const CQL_PASSWORD: &str = "TSTAR_CQL_PASSWORD";
+const CQL_PASSWORD: &str = "TSTAR_CQL_PASSWORD";
 
 /// Minimum of `memory`, bytes: below it the program's own buffers would take most of it.
 const MIN_MEMORY: u64 = 64_000_000;
@@ -148,7 +151,7 @@ impl Settings {
         flags: &[(&'static str, String)],
         env: &[(String, String)],
         file: Option<&SettingsFile>,
-    ) -> Result<(Self, Origins), SettingsError> {
+    ) -> Result<Self, SettingsError> {
         let mut layers = Layers::default();
         if let Some(file) = file {
             let (values, faults) = file.values();
@@ -167,7 +170,15 @@ impl Settings {
             let setting = Setting::by_key(key).expect("flags are made from the table");
             layers.set(setting, value, Origin::Flag { name: setting.flag.clone() });
         }
+        let password = env.iter().find(|(name, _)| name == CQL_PASSWORD);
+        layers.settings.cql_password = password.map(|(_, password)| password.clone());
         layers.finish()
+    }
+
+    /// Whether a flag, a variable or the settings file sets a setting.
+    #[must_use]
+    pub fn is_given(&self, key: &str) -> bool {
+        self.origins.get(key).is_some_and(|origin| *origin != Origin::Default)
     }
 
     /// All violated limits of settings and rules between them.
@@ -192,22 +203,22 @@ impl Settings {
         );
         for (key, value_ms) in [
             (&["max_duration"], self.max_duration_ms),
-            (&["max_staleness"], self.max_staleness_ms),
+            (&["max_staleness"], ms(self.max_staleness)),
             (&["settle"], self.settle_ms),
-            (&["drain_timeout"], self.drain_timeout_ms),
-            (&["connect_timeout"], self.connect_timeout_ms),
+            (&["drain_timeout"], ms(self.drain_timeout)),
+            (&["connect_timeout"], ms(self.connect_timeout)),
         ] {
             let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
             check(value_ms <= year_ms, key, message);
         }
         // Kafka removes a member that does not poll for five minutes.
         let message =
-            format!("revoke_timeout must be at most 4m, not {}", text(self.revoke_timeout_ms));
-        check(self.revoke_timeout_ms <= 240_000, &["revoke_timeout"], message);
+            format!("revoke_timeout must be at most 4m, not {}", text(ms(self.revoke_timeout)));
+        check(ms(self.revoke_timeout) <= 240_000, &["revoke_timeout"], message);
         for (key, value_ms) in [
             (&["max_gap"], self.max_gap_ms),
-            (&["flush_interval"], self.flush_interval_ms),
-            (&["connect_timeout"], self.connect_timeout_ms),
+            (&["flush_interval"], ms(self.flush_interval)),
+            (&["connect_timeout"], ms(self.connect_timeout)),
         ] {
             check(value_ms > 0, key, format!("{} must be longer than 0", key[0]));
         }
@@ -223,12 +234,12 @@ impl Settings {
             "min_time must not be before 1970-01-01T00:00:00Z".into(),
         );
         check(
-            self.flush_interval_ms <= self.max_staleness_ms,
+            ms(self.flush_interval) <= ms(self.max_staleness),
             &["flush_interval", "max_staleness"],
             format!(
                 "flush_interval ({}) must not be longer than max_staleness ({})",
-                text(self.flush_interval_ms),
-                text(self.max_staleness_ms)
+                text(ms(self.flush_interval)),
+                text(ms(self.max_staleness))
             ),
         );
         check(
@@ -276,7 +287,6 @@ impl Settings {
 #[derive(Default)]
 struct Layers {
     settings: Settings,
-    origins: Origins,
     faults: Vec<SettingsFault>,
     /// Keys whose value could not be read, for which rules are not checked.
     unread: Vec<&'static str>,
@@ -286,7 +296,7 @@ impl Layers {
     fn set(&mut self, setting: &'static Setting, value: &str, origin: Origin) {
         match (setting.set)(&mut self.settings, value) {
             Ok(()) => {
-                self.origins.insert(setting.key, origin);
+                self.settings.origins.insert(setting.key, origin);
             }
             Err(problem) => {
                 self.unread.push(setting.key);
@@ -296,22 +306,22 @@ impl Layers {
         }
     }
 
-    fn finish(mut self) -> Result<(Settings, Origins), SettingsError> {
+    fn finish(mut self) -> Result<Settings, SettingsError> {
         for setting in TABLE.iter() {
-            self.origins.entry(setting.key).or_insert(Origin::Default);
+            self.settings.origins.entry(setting.key).or_insert(Origin::Default);
         }
         for problem in self.settings.validate() {
             if problem.keys.iter().any(|key| self.unread.contains(key)) {
                 continue;
             }
             // The fault is reported at a value that was set, not at a default.
-            let origins = problem.keys.iter().map(|key| &self.origins[key]);
+            let origins = problem.keys.iter().map(|key| &self.settings.origins[key]);
             let origin = origins.clone().find(|origin| **origin != Origin::Default);
             let origin = origin.unwrap_or(&Origin::Default).clone();
             self.faults.push(SettingsFault { origin, message: problem.message });
         }
         if self.faults.is_empty() {
-            return Ok((self.settings, self.origins));
+            return Ok(self.settings);
         }
         // In the order of the file's lines.
         self.faults.sort_by_key(|fault| match fault.origin {

@@ -1,6 +1,6 @@
 //! The settings that decide trips, as rules.
 
-use super::{KeyRule, Origin, Origins, Settings};
+use super::{KeyRule, Settings};
 use crate::model::preset::Preset;
 use crate::model::rules::Rules;
 use crate::model::rules_request::{CopyRules, RulesRequest};
@@ -54,9 +54,8 @@ impl Settings {
     /// The rules that are set by a flag, a variable or the settings file: the others are those of
     /// the store or epoch, or the defaults if it is new.
     #[must_use]
-    pub fn rules_request(&self, origins: &Origins) -> RulesRequest {
-        let is_given = |key: &str| origins.get(key).is_some_and(|it| *it != Origin::Default);
-        let given = SETTINGS.iter().filter(|(key, _)| is_given(key));
+    pub fn rules_request(&self) -> RulesRequest {
+        let given = SETTINGS.iter().filter(|(key, _)| self.is_given(key));
         let request = RulesRequest::new(self.rules(), given.map(|(_, copy)| *copy).collect());
         match self.preset {
             Some(preset) => request.with_preset(preset, ZONE_TABLES),

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::{Origin, Origins, Settings};
+use super::{Origin, Settings};
 use crate::kafka::options::{SECRET_FILES, is_harmless};
 
 /// The content of a file with a secret.
@@ -33,11 +33,11 @@ pub fn read_secret(key: &str, path: &Path) -> io::Result<Secret> {
 /// Warnings about files with secrets that [`read_secret`] does not read: those that librdkafka
 /// options name, and the settings file if it contains a secret option.
 #[must_use]
-pub fn exposed_files(settings: &Settings, origins: &Origins) -> Vec<String> {
+pub fn exposed_files(settings: &Settings) -> Vec<String> {
     let options = &settings.kafka;
     let named = SECRET_FILES.iter().filter_map(|name| Some((*name, options.get(*name)?.as_str())));
     let holds_one = options.keys().any(|name| !is_harmless(name));
-    let file = match origins.get("kafka") {
+    let file = match settings.origins.get("kafka") {
         Some(Origin::File { name, .. }) if holds_one => Some(("settings file", name.as_str())),
         _ => None,
     };
@@ -101,8 +101,8 @@ mod tests {
         }
         let warnings = |option: &str, value: &str, origin: Origin| {
             let kafka = [(option.to_owned(), value.to_owned())].into();
-            let settings = Settings { kafka, ..Settings::default() };
-            exposed_files(&settings, &[("kafka", origin)].into())
+            let origins = [("kafka", origin)].into();
+            exposed_files(&Settings { kafka, origins, ..Settings::default() })
         };
         let in_file = || Origin::File { name: toml.display().to_string(), line: 1 };
         let key = key.to_str().unwrap();

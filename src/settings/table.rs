@@ -1,15 +1,18 @@
 //! Declares the settings of the trips, the log and the stores.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::KeyRule;
 use super::http::HttpSettings;
+use super::open::Warnings;
 use super::schema::SchemaFile;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, GROUP,
     INPUT_FORMAT, KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER,
     PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
+    TIMEOUT,
 };
+use super::{KeyRule, Origins};
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::Preset;
 use crate::model::rules::{SpeedUnit, TimeUnit};
@@ -20,10 +23,18 @@ use crate::store::{Consistency, StoreUrl};
 
 settings! {
     /// The values of all settings.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug)]
     Settings {
         /// Settings of the HTTP server.
         http: HttpSettings,
+        /// Where each value comes from.
+        origins: Origins,
+        /// The password of `cql_user` in the environment.
+        cql_password: Option<String>,
+        /// When the command began, ms since 1970.
+        now_ms: i64,
+        /// Warnings about files with secrets.
+        warnings: Warnings,
     }
 
     /// URL of the store.
@@ -152,15 +163,15 @@ settings! {
         help: InputFormat::HELP,
     }
 
-    /// Minimum interval between writes of a trip, ms.
-    flush_interval_ms: i64 {
-        key: "flush_interval", default: "1s", syntax: DURATION, flags: [Import, Flush],
+    /// Minimum interval between writes of a trip.
+    flush_interval: Duration {
+        key: "flush_interval", default: "1s", syntax: TIMEOUT, flags: [Import, Flush],
         help: "Minimum interval between writes of a trip",
     }
 
-    /// Maximum delay before a change is written, ms.
-    max_staleness_ms: i64 {
-        key: "max_staleness", default: "30s", syntax: DURATION, flags: [Import, Flush],
+    /// Maximum delay before a change is written.
+    max_staleness: Duration {
+        key: "max_staleness", default: "30s", syntax: TIMEOUT, flags: [Import, Flush],
         help: "Maximum delay before a change is written (longer while spilling)",
     }
 
@@ -274,15 +285,15 @@ settings! {
         help: "Partitions of the table topic; never changes once it is created",
     }
 
-    /// Time limit for flushing a revoked partition, ms.
-    revoke_timeout_ms: i64 {
-        key: "revoke_timeout", default: "20s", syntax: DURATION, flags: [Drain],
+    /// Time limit for flushing a revoked partition.
+    revoke_timeout: Duration {
+        key: "revoke_timeout", default: "20s", syntax: TIMEOUT, flags: [Drain],
         help: "Time limit for flushing a revoked partition",
     }
 
-    /// Time limit for flushing on shutdown, ms.
-    drain_timeout_ms: i64 {
-        key: "drain_timeout", default: "30s", syntax: DURATION, flags: [Drain],
+    /// Time limit for flushing on shutdown.
+    drain_timeout: Duration {
+        key: "drain_timeout", default: "30s", syntax: TIMEOUT, flags: [Drain],
         help: "Time limit for flushing on shutdown",
     }
 
@@ -346,9 +357,9 @@ settings! {
         help: "Name that every node's certificate has to have, instead of the node's address",
     }
 
-    /// How long one-shot commands wait for an unresponsive server, ms.
-    connect_timeout_ms: i64 {
-        key: "connect_timeout", default: "10s", syntax: DURATION, flags: [Server],
+    /// How long one-shot commands wait for an unresponsive server.
+    connect_timeout: Duration {
+        key: "connect_timeout", default: "10s", syntax: TIMEOUT, flags: [Server],
         help: "How long a one-shot command waits for an unresponsive server",
     }
 

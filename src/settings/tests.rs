@@ -21,7 +21,8 @@ fn the_table_agrees_with_itself_and_with_the_rules() {
         let mut settings = Settings::default();
         let written = (setting.get)(&settings);
         (setting.set)(&mut settings, &written).unwrap();
-        assert_eq!(settings, Settings::default(), "{} survives writing", setting.key);
+        let values = |of: &Settings| TABLE.iter().map(|it| (it.get)(of)).collect::<Vec<_>>();
+        assert_eq!(values(&settings), values(&Settings::default()), "{} survives", setting.key);
     }
     assert_eq!(Settings::default().rules(), Rules::default());
     assert_eq!(Settings::default().validate(), []);
@@ -32,12 +33,12 @@ fn flags_win_over_environment_over_file_over_defaults() {
     let file = file("# ours\nmax_gap = \"1m\"\nmax_duration = \"2h\"\nmax_samples = 7\n");
     let env = env(&[("TSTAR_MAX_GAP", "2m"), ("TSTAR_MAX_DURATION", "3h"), ("TSTAR_SETTLE", "")]);
     let flags = [("max_gap", "3m".to_owned())];
-    let (settings, origins) = Settings::resolve(&flags, &env, Some(&file)).unwrap();
+    let settings = Settings::resolve(&flags, &env, Some(&file)).unwrap();
     assert_eq!(settings.max_gap_ms, 180_000);
     assert_eq!(settings.max_duration_ms, 3 * 3_600_000);
     assert_eq!(settings.max_samples, 7);
     assert_eq!(settings.settle_ms, 3_600_000);
-    let shown = |key| origins[key].to_string();
+    let shown = |key| settings.origins[key].to_string();
     assert_eq!(shown("max_gap"), "--max-gap");
     assert_eq!(shown("max_duration"), "TSTAR_MAX_DURATION");
     assert_eq!(shown("max_samples"), "tstar.toml:4");
@@ -64,8 +65,8 @@ fn rules_that_are_not_set_are_those_of_the_store() {
     };
     let file = file("max_samples = 100000\n");
     let env = env(&[("TSTAR_MAX_GAP", "10m"), ("TSTAR_MAP", "lat=/gps/lat")]);
-    let (settings, origins) = Settings::resolve(&[], &env, Some(&file)).unwrap();
-    let request = settings.rules_request(&origins);
+    let settings = Settings::resolve(&[], &env, Some(&file)).unwrap();
+    let request = settings.rules_request();
     assert_eq!(request.resolve(Some(&stored)), Ok(stored.clone()));
     let new = request.resolve(None).unwrap();
     assert_eq!(new.max_gap_ms, 600_000);
@@ -73,8 +74,8 @@ fn rules_that_are_not_set_are_those_of_the_store() {
 
     // A value that is set differs even if it is the default.
     let flags = [("max_gap", "5m".to_owned()), ("map", "lat=y".to_owned())];
-    let (settings, origins) = Settings::resolve(&flags, &[], None).unwrap();
-    let differences = settings.rules_request(&origins).resolve(Some(&stored)).unwrap_err();
+    let settings = Settings::resolve(&flags, &[], None).unwrap();
+    let differences = settings.rules_request().resolve(Some(&stored)).unwrap_err();
     let expected = [
         r#"fields: the store has {"lat":"/gps/lat"}, requested {"lat":"y"}"#,
         "max_gap: the store has 10m, requested 5m",
@@ -90,7 +91,7 @@ fn the_file_accepts_matching_toml_types() {
          keep_zero_position = true\nmax_leg_speed = 55.5\n\
          time_unit = 'ns'\ninput_format = 'csv'\nkeep_changes = 1_000\nmax_future = '7d'\n",
     );
-    let (settings, _) = Settings::resolve(&[], &[], Some(&file)).unwrap();
+    let settings = Settings::resolve(&[], &[], Some(&file)).unwrap();
     let rules = settings.rules();
     assert_eq!(rules.min_time_ms, DeviceTime(978_307_200_000));
     assert_eq!((rules.min_speed_cmps, rules.max_accuracy_dm), (Some(100), Some(125)));
@@ -206,7 +207,7 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
 #[test]
 fn localhost_is_an_address_of_this_machine() {
     let listen = [("listen", "localhost:8081".to_owned())];
-    let (settings, _) = Settings::resolve(&listen, &[], None).unwrap();
+    let settings = Settings::resolve(&listen, &[], None).unwrap();
     assert_eq!(settings.http.listen, Some(([127, 0, 0, 1], 8081).into()));
 }
 
@@ -230,7 +231,7 @@ fn unknown_variables_warn_and_known_others_are_silent() {
 fn tls_settings_go_together() {
     let resolve = |flags: &[(&'static str, &str)]| {
         let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
-        Settings::resolve(&flags, &[], None).map(|(settings, _)| settings)
+        Settings::resolve(&flags, &[], None)
     };
     let all =
         [("cql_tls", "true"), ("cql_tls_ca", "a"), ("cql_tls_cert", "c"), ("cql_tls_key", "k")];
@@ -253,7 +254,7 @@ fn tls_settings_go_together() {
 fn https_needs_a_pair_of_files_and_an_address_of_its_scheme() {
     let resolve = |pairs: &[(&'static str, &str)]| {
         let flags: Vec<_> = pairs.iter().map(|&(key, value)| (key, value.to_owned())).collect();
-        Settings::resolve(&flags, &[], None).map(|(settings, _)| settings.http)
+        Settings::resolve(&flags, &[], None).map(|settings| settings.http)
     };
     let pair = [("tls_cert", "c"), ("tls_key", "k")];
     let http = resolve(&pair).unwrap();
@@ -299,7 +300,7 @@ fn options_of_kafka_that_share_a_line_are_refused_without_their_values() {
 fn brokers_are_hosts_and_ports() {
     let resolve = |text: &str| Settings::resolve(&[("brokers", text.to_owned())], &[], None);
     for text in ["a", "a:1", "a:1,b:65535", "a:1, b", "[::1]", "[::1]:9092", "10.0.0.1:9092,"] {
-        assert_eq!(resolve(text).unwrap().0.brokers, text);
+        assert_eq!(resolve(text).unwrap().brokers, text);
     }
     for (text, problem) in [
         ("http://a:1", "write a:1 without http://"),
@@ -324,7 +325,7 @@ fn tiles_need_an_attribution_or_an_empty_one_on_purpose() {
     assert!(error.to_string().contains("set it to their text"), "{error}");
     for text in ["", "© [Mappers](https://maps.example.com)"] {
         let flags = [tiles.clone(), ("tiles_attribution", text.to_owned())];
-        let (settings, _) = Settings::resolve(&flags, &[], None).unwrap();
+        let settings = Settings::resolve(&flags, &[], None).unwrap();
         assert_eq!(settings.http.tiles_attribution.as_deref(), Some(text));
     }
 }

@@ -1,6 +1,7 @@
 //! Syntaxes of the values of settings.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::KeyRule;
 use super::schema::{self, SchemaFile};
@@ -77,6 +78,18 @@ pub(super) const DURATION: Syntax<i64> = Syntax {
     read: |text| parse_duration(text).map_err(|error| error.to_string()),
     write: |duration_ms| format_duration(*duration_ms),
 };
+
+/// A duration that no rule has, which are in milliseconds.
+pub(super) const TIMEOUT: Syntax<Duration> = Syntax {
+    kind: Kind::Duration,
+    read: |text| (DURATION.read)(text).map(|ms| Duration::from_millis(ms.unsigned_abs())),
+    write: |duration| format_duration(ms(*duration)),
+};
+
+/// A duration in milliseconds.
+pub(super) fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
 
 /// Milliseconds since 1970.
 pub(super) const TIME: Syntax<DeviceTime> = Syntax {

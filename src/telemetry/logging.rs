@@ -1,7 +1,7 @@
 //! Log events on stderr, as text or JSON: always one line per event.
 
 use std::fmt;
-use std::io::{self, Stderr};
+use std::io::{self, Stderr, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::field::{Field, Visit};
@@ -62,6 +62,17 @@ pub fn init_store_warnings() {
     let lines = stderr_lines().event_format(Text).with_filter(stores);
     // A second call changes nothing, and would be the same.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).ok();
+}
+
+/// Prints a status line on stderr, or logs it. A closed stderr is ignored.
+pub fn print_status(line: &str) {
+    if is_on() {
+        tracing::info!("{line}");
+    } else {
+        // A status may have several lines; control characters of the input are made visible.
+        let lines: Vec<_> = line.split('\n').map(visible).collect();
+        writeln!(io::stderr(), "tstar: {}", lines.join("\n")).ok();
+    }
 }
 
 /// Whether lines are logged as events.
@@ -138,8 +149,6 @@ impl<W: io::Write> io::Write for JsonText<W> {
 
 #[cfg(test)]
 mod tests {
-    use io::Write as _;
-
     use super::*;
 
     #[test]

@@ -11,9 +11,10 @@ const ROOTS: &[&str] = &["crates/tstar-core/src", "src"];
 const ORDER: &[&[&str]] = &[
     &["identity", "model", "timeline", "codec"],
     &["telemetry", "views", "tls", "web", "source", "store", "kafka", "registry"],
+    &["settings"],
     &["sink", "pipeline", "log"],
     &["simulate", "ops"],
-    &["settings", "http", "cli"],
+    &["http", "cli"],
 ];
 
 /// How many files outside `store/` may name a kind of store.

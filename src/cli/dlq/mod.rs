@@ -10,12 +10,12 @@ use super::flags::{Context, LetterFlags, OverrideFlags, RegistryFlags, ValueOutp
 use super::print::Printer;
 use super::times::parse_range;
 use super::usage::at_least;
-use super::{confirm, exit, open};
-use crate::log::letters::{LetterAccess, Letters, parse_reason};
+use super::{confirm, exit};
+use crate::log::letters::{Letters, parse_reason};
 use crate::model::scalar::LogTime;
 use crate::ops::dlq::{ReplayRequest, purge, replay};
 use crate::ops::{InvalidRequest, NoResult, Notify};
-use crate::store::{LetterFilter, StoreUrl};
+use crate::store::LetterFilter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -170,11 +170,7 @@ impl FilterFlags {
 }
 
 async fn open_letters(flags: &LetterFlags, context: &Context) -> anyhow::Result<Letters> {
-    let settings = context.settings(&[&flags.0])?.0;
-    let brokers = open::brokers(&settings)?;
-    let url = StoreUrl::parse(&settings.store)?;
-    let options = open::options(&settings, context)?;
-    Letters::open(LetterAccess { store: settings.store, url, options, brokers }).await
+    Letters::open(context.settings(&[&flags.0])?).await
 }
 
 /// Runs a `dlq` command.
@@ -199,9 +195,9 @@ async fn run_replay(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.access.0, &args.registry.0])?.0;
+    let settings = context.settings(&[&args.access.0, &args.registry.0])?;
     let request = ReplayRequest {
-        registry: open::registry(&settings, context)?,
+        registry: settings.registry()?,
         filter: args.filter.read()?,
         overrides: args.overrides.read(context)?,
         now_ms: args.now.then_some(context.now_ms),

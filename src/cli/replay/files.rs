@@ -2,25 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::cli::flags::{
-    BrokerFlags, Context, InputFormatFlag, OverrideFlags, ServerFlags, WorkspaceFlags, clock_ms,
+    BrokerFlags, Context, InputFormatFlag, OverrideFlags, ServerFlags, WorkspaceFlags,
 };
 use crate::cli::print::Printer;
 use crate::cli::progress::FileProgress;
-use crate::cli::{exit, open, report, stop};
+use crate::cli::{exit, report, stop};
 use crate::log::reference::Workspace;
 use crate::log::target::TargetTopic;
-use crate::model::rules::Rules;
 use crate::ops::replay::TripChanges;
 use crate::ops::replay::files::{self, FileReplayJob, FileReplayOutcome, FileReplayRequest};
 use crate::ops::{BadData, PartialResult};
-use crate::settings::Origin;
-use crate::store::StoreUrl;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -95,31 +91,16 @@ impl Summary {
 /// Sends the samples of files, or previews what they would change.
 pub async fn run(args: &FilesArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let flags = [&args.topic.0, &args.workspace.memory.0, &args.input.0, &args.server.0];
-    let (settings, origins) = context.settings(&flags)?;
+    let settings = context.settings(&flags)?;
     let overrides = args.overrides.read(context)?;
     // Sending needs a store only if one is named or the default one exists.
-    let is_optional = args.apply && origins["store"] == Origin::Default;
-    let url = StoreUrl::parse(&settings.store)?;
-    let open = async || open::reader(&settings, context).await;
-    let store = files::open_store(&url, is_optional, open).await?;
-    let rules = settings.rules_request(&origins).over(&Rules::default());
-    let brokers = open::brokers(&settings)?;
+    let is_optional = args.apply && !settings.is_given("store");
+    let store = files::open_store(&settings, is_optional).await?;
     let target = match &store {
-        Some(store) => {
-            let request = open::topic_request(&settings, &origins, context);
-            TargetTopic::of_store(brokers, store, &request).await?
-        }
-        None => TargetTopic::without_store(brokers, &settings.topic, rules).await?,
+        Some(store) => TargetTopic::of_store(store, &settings).await?,
+        None => TargetTopic::without_store(&settings).await?,
     };
-    let request = FileReplayRequest {
-        files: &args.files,
-        format: settings.input_format,
-        overrides,
-        target,
-        now_ms: context.now_ms,
-        clock_ms,
-        notify: Arc::new(exit::print_status),
-    };
+    let request = FileReplayRequest { files: &args.files, settings: &settings, overrides, target };
     let job = FileReplayJob::open(request)?;
     let progress = &mut FileProgress::default();
     let outcome = if args.apply {

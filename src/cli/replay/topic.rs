@@ -6,15 +6,14 @@ use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
 use crate::log::reference::Workspace;
 use crate::model::time::parse_time;
-use crate::ops::replay::topic::{ReplayStart, ReplayTarget, TopicReplayJob, TopicReplayRequest};
+use crate::ops::replay::topic::{ReplayStart, TopicReplayJob, TopicReplayRequest};
 use crate::ops::{InvalidRequest, PartialResult};
-use crate::store::StoreUrl;
 use clap::Args;
 
 use crate::cli::flags::{Context, LogFlags, WorkspaceFlags};
 use crate::cli::print::Printer;
 use crate::cli::times::check_unit;
-use crate::cli::{exit, open, progress, stop};
+use crate::cli::{exit, progress, stop};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -67,24 +66,18 @@ fn parse_start(text: &str) -> Result<ReplayStart, InvalidRequest> {
 
 /// Replays the topic.
 pub async fn run(args: &TopicArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
-    let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?.0;
+    let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?;
     let from = parse_start(&args.from)?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let store = Arc::new(open::reader(&settings, context).await?);
-    let access = open::log_access(&settings, context)?;
+    let store = Arc::new(settings.reader().await?);
     let request = TopicReplayRequest { from, device };
-    let job = TopicReplayJob::open(&store, &access, request).await?;
+    let job = TopicReplayJob::open(&store, &settings, request).await?;
     let partial = if args.apply { PartialResult::Read } else { PartialResult::Nothing };
     let mut cancel = stop::on_signals(partial)?;
     let replayed = if args.apply {
         // A file has one writer: close it before the target opens it.
         drop(store);
-        let target = ReplayTarget {
-            url: StoreUrl::parse(&settings.store)?,
-            options: open::options(&settings, context)?,
-            config: open::processor_config(&settings),
-            announce: args.announce,
-        };
+        let target = (&settings, args.announce);
         job.apply(target, progress::notify_warnings(), &mut cancel).await
     } else {
         let workspace = Workspace { folder: &args.workspace.work_dir, memory: settings.memory };

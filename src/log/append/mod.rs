@@ -25,10 +25,12 @@ use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{EntryOutcome, Processor, ProcessorConfig};
+use crate::settings::Settings;
 use crate::source::{
     Batch, Decoder, DecoderError, HTTP_ORIGIN, JsonTemplate, RecordContext, RecordPosition,
 };
 use crate::store::{EmbeddedStore, FileId, StoreError};
+use crate::telemetry::clock_ms;
 use crate::telemetry::counts::{DEAD, DROPPED};
 
 /// Maximum number of samples in a request.
@@ -185,31 +187,23 @@ pub struct FileSink {
     served: (PathBuf, FileId),
     /// Rules for a store that has none yet.
     rules: RulesRequest,
-    keep_changes: u64,
-    max_dead_letters: u64,
-    clock: fn() -> i64,
+    settings: Settings,
     turns: Turns,
 }
 
 impl FileSink {
-    /// A sink for a store, which keeps this many changes and bytes of dead letters. `clock` returns
-    /// ms since 1970.
+    /// A sink for a store, which keeps as many changes and dead letters as the settings say.
     #[must_use]
-    pub fn new(
-        served: (PathBuf, FileId),
-        rules: RulesRequest,
-        (keep_changes, max_dead_letters): (u64, u64),
-        clock: fn() -> i64,
-    ) -> Self {
-        Self { served, rules, keep_changes, max_dead_letters, clock, turns: Turns::default() }
+    pub fn new(served: (PathBuf, FileId), rules: RulesRequest, settings: Settings) -> Self {
+        Self { served, rules, settings, turns: Turns::default() }
     }
 
     async fn ingest(&self, records: Records) -> Result<Vec<SampleResult>, IngestError> {
         // Work continues, and holds its turn, even if the request is cancelled.
         let turn = self.turns.wait(records.sender()).await;
         let ((path, id), rules) = (self.served.clone(), self.rules.clone());
-        let (keep_changes, max_dead_letters) = (self.keep_changes, self.max_dead_letters);
-        let log_time_ms = (self.clock)();
+        let Settings { keep_changes, max_dead_letters, .. } = self.settings;
+        let log_time_ms = clock_ms();
         let work = move || -> Result<Vec<SampleResult>, IngestError> {
             let _turn = turn;
             let opened = EmbeddedStore::open_again(&path, &rules, keep_changes, id);

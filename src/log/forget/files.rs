@@ -1,6 +1,6 @@
 //! A store of files: the forget is the next record of its log, applied here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE, rules};
 use crate::identity::DeviceId;
@@ -14,27 +14,27 @@ use crate::store::{AnyStore, DeviceScope, EmbeddedStore, TripStore};
 
 /// A checked request to a store of files.
 pub struct FileForget<'a> {
-    request: &'a ForgetRequest,
-    path: &'a Path,
+    request: &'a ForgetRequest<'a>,
+    path: PathBuf,
     rules: Rules,
 }
 
 impl<'a> FileForget<'a> {
     /// Checks that there is something to erase.
     pub(super) async fn prepare(
-        request: &'a ForgetRequest,
+        request: &'a ForgetRequest<'a>,
         store: AnyStore,
     ) -> anyhow::Result<Self> {
         let rules = rules(request, &store).await?;
         if let Some(device) = &request.device
             && latest_trip(&store, device).await?.is_none()
         {
-            let name = &request.store;
+            let name = &request.settings.store;
             let reason = format!("there are no trips of device `{device}` in store `{name}`");
             return Err(NoResult(reason).into());
         }
-        let path = request.url.path().expect("a store of files is a file");
-        Ok(Self { request, path, rules })
+        let path = request.settings.url()?.path().map(Path::to_owned);
+        Ok(Self { request, path: path.expect("a store of files is a file"), rules })
     }
 
     /// Erases; returns the number of devices.
@@ -42,7 +42,8 @@ impl<'a> FileForget<'a> {
     /// # Errors
     /// Another process writes to the file, or writing fails. What was reported before is durable.
     pub async fn erase(&self, on_event: OnForgetEvent<'_>) -> anyhow::Result<usize> {
-        let store = EmbeddedStore::open_writer(self.path, &self.rules, self.request.keep_changes)?;
+        let keep_changes = self.request.settings.keep_changes;
+        let store = EmbeddedStore::open_writer(&self.path, &self.rules, keep_changes)?;
         on_event(ForgetEvent::Begin)?;
         let mut processor = Processor::new(&store, &self.rules, ProcessorConfig::default()).await?;
         if let Some(device) = &self.request.device {

@@ -11,35 +11,27 @@ use std::time::Duration;
 use self::files::FileForget;
 pub use self::topic::SendFailed;
 use self::topic::TopicForget;
-use super::topic::OpenLog;
 use crate::identity::DeviceId;
 use crate::model::failure::NoResult;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
-use crate::store::{AnyStore, SideTables, StoreUrl};
+use crate::settings::Settings;
+use crate::store::{AnyStore, SideTables};
 
 /// Devices that are read, and erased or requested, at once.
 pub const PAGE: usize = 1000;
 
 /// What is to be erased.
 #[derive(Clone, Debug)]
-pub struct ForgetRequest {
+pub struct ForgetRequest<'a> {
     /// Device id; `None`: every device.
     pub device: Option<DeviceId>,
     /// Trips that ended before this are erased, ms since 1970.
     pub before_ms: DeviceTime,
-    /// The store as messages name it.
-    pub store: String,
-    /// URL of the same store.
-    pub url: StoreUrl,
-    /// Change events that a store of files keeps.
-    pub keep_changes: u64,
-    /// Topic to write to; `None`: that of the newest epoch.
-    pub topic: Option<String>,
     /// Accept a time far past the last sample.
     pub beyond_data: bool,
-    /// The clock, ms since 1970.
-    pub now_ms: i64,
+    /// The store, its log, and the clock.
+    pub settings: &'a Settings,
 }
 
 /// One device whose trips are erased, with the control record that says so.
@@ -105,9 +97,9 @@ pub struct Forgotten {
 ///
 /// # Errors
 /// The store is empty, or cannot be read.
-pub async fn rules(request: &ForgetRequest, store: &AnyStore) -> anyhow::Result<Rules> {
-    let name = &request.store;
-    let rules = match (store.epochs().await?.pop(), request.url.path()) {
+pub async fn rules(request: &ForgetRequest<'_>, store: &AnyStore) -> anyhow::Result<Rules> {
+    let name = &request.settings.store;
+    let rules = match (store.epochs().await?.pop(), request.settings.url()?.path()) {
         (Some(newest), _) => Some(newest.rules),
         (None, Some(_)) => store.rules().await?,
         (None, None) => {
@@ -119,20 +111,15 @@ pub async fn rules(request: &ForgetRequest, store: &AnyStore) -> anyhow::Result<
 }
 
 impl<'a> ForgetPlan<'a> {
-    /// Checks the log of a store, and closes the store of files: a writer opens it next. `log` is
-    /// called only for a store of a topic.
+    /// Checks the log of a store, and closes the store of files: a writer opens it next.
     ///
     /// # Errors
     /// There is nothing to erase, the partition of the device is unknown, or no control key can
     /// sign the records.
-    pub async fn new(
-        request: &'a ForgetRequest,
-        store: AnyStore,
-        log: OpenLog<'_>,
-    ) -> anyhow::Result<Self> {
+    pub async fn new(request: &'a ForgetRequest<'a>, store: AnyStore) -> anyhow::Result<Self> {
         match store.epochs().await?.last() {
             Some(newest) => {
-                let plan = TopicForget::prepare(request, store, newest, log()?).await?;
+                let plan = TopicForget::prepare(request, store, newest).await?;
                 Ok(Self::Topic(Box::new(plan)))
             }
             None => Ok(Self::Files(Box::new(FileForget::prepare(request, store).await?))),

@@ -12,12 +12,13 @@ use crate::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
 use crate::kafka::producer::{Producer, ProducerRecord, RecordMetadata};
 use crate::kafka::topic::Topics;
 use crate::log::device_partition::{LocatedDevice, PartitionFinder};
-use crate::log::topic::{LogAccess, TopicRequest, topic_of};
+use crate::log::topic::topic_of;
 use crate::model::control::{Claim, ControlKey, ControlKeys};
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::failure::{NoResult, PreconditionFailed};
 use crate::model::scalar::{DeviceTime, Offset};
 use crate::model::time::{format_duration, format_time};
+use crate::settings::notify;
 use crate::store::{AnyStore, DeviceScope, Order, SideTables, StoreError, TripStore};
 
 /// Maximum concurrent lookups of partitions in the store.
@@ -38,7 +39,7 @@ pub struct SendFailed {
 
 /// A checked request to a store of a topic.
 pub struct TopicForget<'a> {
-    request: &'a ForgetRequest,
+    request: &'a ForgetRequest<'a>,
     store: AnyStore,
     topic: String,
     epochs: Vec<Epoch>,
@@ -82,17 +83,16 @@ async fn signing_key(
 impl<'a> TopicForget<'a> {
     /// Checks the topic, the control key and the partition of the device.
     pub(super) async fn prepare(
-        request: &'a ForgetRequest,
+        request: &'a ForgetRequest<'a>,
         store: AnyStore,
         newest: &Epoch,
-        log: LogAccess,
     ) -> anyhow::Result<Self> {
-        let topics = Arc::new(Topics::new(&log.brokers)?);
-        let (name, topic) = (&request.store, request.topic.as_deref());
-        let about = TopicRequest { store: name, topic, now_ms: request.now_ms };
-        let (topic, _, epochs) = topic_of(&store, &topics, newest, &about).await?;
-        let key = signing_key(&store, &log.keys, name).await?;
-        let producer = Producer::new(&log.brokers, log.notify)?;
+        let settings = request.settings;
+        let (brokers, keys) = (settings.brokers()?, settings.control_keys()?);
+        let topics = Arc::new(Topics::new(&brokers)?);
+        let (topic, _, epochs) = topic_of(&store, &topics, newest, settings).await?;
+        let key = signing_key(&store, &keys, &settings.store).await?;
+        let producer = Producer::new(&brokers, notify())?;
         let mut plan = Self { request, store, topic, epochs, key, producer, device: None };
         if let Some(device) = &request.device {
             let finder = plan.finder();

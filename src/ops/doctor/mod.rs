@@ -7,8 +7,10 @@ mod topic;
 use serde::Serialize;
 
 use super::NoResult;
-use crate::log::topic::OpenLog;
-use crate::store::{AnyStore, SideTables, StoreUrl};
+use crate::settings::Settings;
+use crate::store::SideTables;
+use crate::store::StoreUrlError;
+use crate::telemetry::clock_ms;
 
 /// Result of a check, by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -68,51 +70,36 @@ impl CheckResult {
     }
 }
 
-/// What is to be checked.
-pub struct DoctorRequest {
-    /// The store as messages name it.
-    pub store: String,
-    /// URL of the same store.
-    pub url: StoreUrl,
-    /// The clock when the command began, ms since 1970.
-    pub now_ms: i64,
-    /// The clock, ms since 1970: read around requests to servers.
-    pub clock: fn() -> i64,
-    /// Whether every row is checked.
-    pub is_deep: bool,
-}
-
-/// Runs all checks. `open_store` opens the store for reading; a failure of it, or of `log`, is a
-/// result as well.
-pub async fn check(
-    request: &DoctorRequest,
-    open_store: impl AsyncFnOnce() -> anyhow::Result<AnyStore>,
-    log: OpenLog<'_>,
-) -> Vec<CheckResult> {
+/// Runs all checks; `is_deep`: of every row. A store or a log that cannot be opened is a result as
+/// well.
+///
+/// # Errors
+/// The URL of the store is not valid.
+pub async fn check(settings: &Settings, is_deep: bool) -> Result<Vec<CheckResult>, StoreUrlError> {
     let mut results = Vec::new();
-    if let Some(path) = request.url.path() {
+    if let Some(path) = settings.url()?.path() {
         results.extend(machine::check_file(path));
     }
-    let store = match open_store().await {
+    let store = match settings.reader().await {
         Ok(store) => store,
         Err(error) => {
             results.push(CheckResult::failed("store", &error));
-            return results;
+            return Ok(results);
         }
     };
-    results.push(CheckResult::ok("store", format!("`{}` answers", request.store)));
-    results.extend(store::check(&store, request.clock, request.is_deep).await);
+    results.push(CheckResult::ok("store", format!("`{}` answers", settings.store)));
+    results.extend(store::check(&store, clock_ms, is_deep).await);
     match store.epochs().await {
         Err(error) => results.push(CheckResult::failed("epoch", &error.into())),
         Ok(epochs) => match epochs.last() {
             None => results.push(CheckResult::ok("log", "files: no topic was read")),
             Some(newest) => {
-                results.push(machine::check_clock(newest, request.now_ms));
-                results.extend(topic::check(&store, newest, log).await);
+                results.push(machine::check_clock(newest, settings.now_ms));
+                results.extend(topic::check(&store, newest, settings).await);
             }
         },
     }
-    results
+    Ok(results)
 }
 
 /// Whether no check failed.

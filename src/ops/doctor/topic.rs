@@ -8,15 +8,20 @@ use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic, is_table_topic, table_topic};
 use crate::kafka::topic_settings::{Harm, SHORT_RETENTION_MS, wrong_settings};
 use crate::log::positions::{committed_offsets, keeps_own};
-use crate::log::topic::{LogAccess, OpenLog};
+use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
 use crate::model::visible::shell_word;
 use crate::pipeline::daemon::preflight::{self, TopicLayout};
+use crate::settings::Settings;
 use crate::store::{AnyStore, SideTables};
 
 /// Checks the log of a store.
-pub(super) async fn check(store: &AnyStore, newest: &Epoch, log: OpenLog<'_>) -> Vec<CheckResult> {
-    match try_check(store, newest, log).await {
+pub(super) async fn check(
+    store: &AnyStore,
+    newest: &Epoch,
+    settings: &Settings,
+) -> Vec<CheckResult> {
+    match try_check(store, newest, settings).await {
         Ok(results) => results,
         Err(error) => vec![CheckResult::failed("brokers", &error)],
     }
@@ -25,12 +30,12 @@ pub(super) async fn check(store: &AnyStore, newest: &Epoch, log: OpenLog<'_>) ->
 async fn try_check(
     store: &AnyStore,
     newest: &Epoch,
-    log: OpenLog<'_>,
+    settings: &Settings,
 ) -> anyhow::Result<Vec<CheckResult>> {
-    let mut log = log()?;
-    let topics = Arc::new(Topics::new(&log.brokers)?);
+    let (brokers, keys) = (settings.brokers()?, settings.control_keys()?);
+    let topics = Arc::new(Topics::new(&brokers)?);
     let layout = preflight::inspect(&topics, &newest.topic).await?;
-    let answers = format!("`{}` answer", log.brokers.addresses());
+    let answers = format!("`{}` answer", brokers.addresses());
     let mut results = vec![CheckResult::ok("brokers", answers)];
     results.push(check_epoch(newest, &layout));
     results.push(partitioner(&topics, newest, &layout).await?);
@@ -40,12 +45,12 @@ async fn try_check(
     results.push(retention(&topics, newest).await?);
     results.push(timestamps(&topics, newest).await?);
     results.push(compression(&topics, newest).await?);
-    results.push(control_keys(store, &log).await?);
-    let (result, group) = reader_group(store, &log).await?;
+    results.push(control_keys(store, &keys, &settings.store).await?);
+    let (result, group) = reader_group(store, &settings.group).await?;
     results.push(result);
     // The positions are those of the group that reads.
-    log.group = group;
-    let committed = committed_offsets(store, &log, newest).await?;
+    let settings = Settings { group, ..settings.clone() };
+    let committed = committed_offsets(store, &settings, newest).await?;
     results.extend(positions(newest, &layout, &committed));
     Ok(results)
 }
@@ -65,12 +70,11 @@ fn check_epoch(newest: &Epoch, layout: &TopicLayout) -> CheckResult {
 }
 
 /// Which group reads the log, and whether it is the one of the settings.
-async fn reader_group(store: &AnyStore, log: &LogAccess) -> anyhow::Result<(CheckResult, String)> {
+async fn reader_group(store: &AnyStore, named: &str) -> anyhow::Result<(CheckResult, String)> {
     let result = |detail| CheckResult::ok("group", detail);
-    let named = &log.group;
     Ok(match store.group().await? {
-        None => (result("none has read the topic yet".to_owned()), named.clone()),
-        Some(kept) if kept == *named => (result(format!("`{kept}` reads the topic")), kept),
+        None => (result("none has read the topic yet".to_owned()), named.to_owned()),
+        Some(kept) if kept == named => (result(format!("`{kept}` reads the topic")), kept),
         Some(kept) => {
             let detail = format!("`{kept}` reads the topic, and the settings name `{named}`");
             let word = shell_word(&kept);
@@ -119,7 +123,11 @@ fn positions(
 }
 
 /// Whose signatures count, and whether this machine could read the log.
-async fn control_keys(store: &AnyStore, log: &LogAccess) -> anyhow::Result<CheckResult> {
+async fn control_keys(
+    store: &AnyStore,
+    keys: &ControlKeys,
+    store_name: &str,
+) -> anyhow::Result<CheckResult> {
     let named = store.control_keys().await?;
     let list: Vec<_> =
         named.iter().map(|key| format!("`{}` ({})", key.name, key.fingerprint)).collect();
@@ -127,7 +135,7 @@ async fn control_keys(store: &AnyStore, log: &LogAccess) -> anyhow::Result<Check
         [] => "none: every control record of the log is a dead letter".to_owned(),
         list => list.join(", "),
     };
-    Ok(match log.keys.agree_with(&named, &log.store) {
+    Ok(match keys.agree_with(&named, store_name) {
         Ok(()) => CheckResult::ok("control keys", detail),
         Err(problem) => CheckResult::warn("control keys", detail, problem),
     })

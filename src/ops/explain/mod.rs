@@ -16,16 +16,16 @@ use self::history::TripHistory;
 pub use self::record::RecordExplanation;
 use super::{InvalidRequest, PreconditionFailed};
 use crate::log::Log;
-use crate::log::topic::OpenLog;
 use crate::model::scalar::DeviceTime;
+use crate::settings::Settings;
 use crate::store::{AnyStore, SideTables, TripRow};
 use crate::views::Explanation;
 
 /// Which trip to explain.
 #[derive(Clone, Copy, Debug)]
 pub struct ExplainRequest<'a> {
-    /// The store as messages name it.
-    pub store: &'a str,
+    /// The store, and how to reach its topic.
+    pub settings: &'a Settings,
     /// The trip.
     pub row: &'a TripRow,
     /// The id as the client wrote it.
@@ -58,8 +58,8 @@ pub struct TripExplanation {
     pub is_of_files: bool,
 }
 
-/// Explains a trip from its row, and from the log if `log` is given: all files that the store was
-/// built from, and how to reach its topic.
+/// Explains a trip from its row, and from the log if `files` are given: all files that the store
+/// was built from, none for a topic.
 ///
 /// # Errors
 /// The store cannot be read, an id of the trip has no text form, those of [`Log::open`], or the log
@@ -67,14 +67,14 @@ pub struct TripExplanation {
 pub async fn explain(
     request: ExplainRequest<'_>,
     store: &AnyStore,
-    log: Option<(&[PathBuf], OpenLog<'_>)>,
+    files: Option<&[PathBuf]>,
 ) -> anyhow::Result<TripExplanation> {
     let ExplainRequest { row, requested_id, t_star_ms, .. } = request;
     let epochs = store.epochs().await?;
     let is_of_files = epochs.is_empty();
     let of_row = Explanation::from_row(row, requested_id, t_star_ms, &epochs)?;
-    let log = match log {
-        Some(log) => Some(explain_log(request, store, log, is_of_files).await?),
+    let log = match files {
+        Some(files) => Some(explain_log(request, store, files, is_of_files).await?),
         None => None,
     };
     Ok(TripExplanation { row: of_row, log, is_of_files })
@@ -83,15 +83,16 @@ pub async fn explain(
 async fn explain_log(
     request: ExplainRequest<'_>,
     store: &AnyStore,
-    (files, access): (&[PathBuf], OpenLog<'_>),
+    files: &[PathBuf],
     is_of_files: bool,
 ) -> anyhow::Result<LogExplanation> {
-    let ExplainRequest { store: name, row, limit, .. } = request;
+    let ExplainRequest { settings, row, limit, .. } = request;
+    let name = &settings.store;
     if !(is_of_files || files.is_empty()) {
         let problem = format!("store `{name}` was built from a topic: --log reads it again");
         return Err(InvalidRequest(problem).into());
     }
-    let log = Log::open(store, files, name, access).await?;
+    let log = Log::open(store, files, settings).await?;
     let mut history = TripHistory::new(row, limit);
     log.read_device(row, |records| history.read(records)).await?;
     if !history.is_whole() {

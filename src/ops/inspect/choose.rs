@@ -142,7 +142,9 @@ impl<'a> Chooser<'a> {
     /// # Errors
     /// The registry does not answer; or the rules of the request are not valid.
     pub async fn choose(mut self) -> anyhow::Result<Chosen> {
-        let first = if self.request.is_fixed { FieldSource::Given } else { FieldSource::Standard };
+        let is_given = |key| self.request.settings.is_given(key);
+        let is_fixed = ["preset", "map", "decode"].into_iter().any(is_given);
+        let first = if is_fixed { FieldSource::Given } else { FieldSource::Standard };
         self.try_fit(first.clone(), &Tweaks::default()).await?;
         let mut missing = Vec::new();
         if first == FieldSource::Standard {
@@ -162,7 +164,7 @@ impl<'a> Chooser<'a> {
         let choice = match self.best {
             Some(best) => best,
             None => {
-                let rules = self.request.rules.over(&first.rules());
+                let rules = self.request.settings.rules_request().over(&first.rules());
                 let tally = Tally::new(&rules);
                 Choice { fit: first, tweaks: Tweaks::default(), rules, tally }
             }
@@ -321,7 +323,7 @@ impl<'a> Chooser<'a> {
     async fn read(&mut self, fit: FieldSource, tweaks: Tweaks) -> anyhow::Result<Option<Choice>> {
         let mut rules = fit.rules();
         tweaks.apply(&mut rules);
-        let rules = self.request.rules.over(&rules);
+        let rules = self.request.settings.rules_request().over(&rules);
         let is_first =
             matches!(fit, FieldSource::Standard | FieldSource::Given) && self.outlined == 0;
         let (outline, outlined) = (&mut self.outline, &mut self.outlined);

@@ -8,17 +8,13 @@ mod records;
 mod tally;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub use advice::about;
 pub use outcome::{
     FieldFound, FileFound, InputFound, InspectOutcome, IntervalBin, Proposal, Spread,
 };
 
-use crate::kafka::client::Brokers;
-use crate::model::rules_request::RulesRequest;
-use crate::registry::Registry;
-use crate::source::file::InputFormat;
+use crate::settings::Settings;
 
 /// Maximum number of records that are looked at.
 pub const MAX_RECORDS: u64 = 10_000;
@@ -28,34 +24,10 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// What to inspect, and how.
 pub struct InspectRequest {
-    /// Where the records are.
-    pub source: InspectSource,
-    /// Rules that are given; the others are found.
-    pub rules: RulesRequest,
-    /// Whether the rules given say where the values of samples are.
-    pub is_fixed: bool,
-    /// Log timestamp of the records of files, ms since 1970.
-    pub now_ms: i64,
-}
-
-/// Where records are.
-pub enum InspectSource {
-    /// In files.
-    Files {
-        /// The files, read in this order; `-` is stdin.
-        files: Vec<PathBuf>,
-        /// Format of every file; `None`: detected from each file's content.
-        format: Option<InputFormat>,
-    },
-    /// In a topic.
-    Topic {
-        /// Its name.
-        topic: String,
-        /// Its brokers.
-        brokers: Box<Brokers>,
-        /// Where to ask for schemas.
-        registry: Option<Arc<Registry>>,
-    },
+    /// Files, read in this order; `-` is stdin; none: the topic of the settings.
+    pub files: Vec<PathBuf>,
+    /// The settings. Rules that are given hold; the others are found.
+    pub settings: Settings,
 }
 
 /// Looks at the first records of the input, at most [`MAX_RECORDS`].

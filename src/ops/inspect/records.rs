@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::tally::Tally;
-use super::{InspectRequest, InspectSource, MAX_BYTES, MAX_RECORDS};
+use super::{InspectRequest, MAX_BYTES, MAX_RECORDS};
 use crate::kafka::client::Brokers;
 use crate::kafka::first_records::{FirstRecords, ReadLimits};
 use crate::kafka::record::RecordReader;
@@ -59,20 +59,17 @@ impl Records {
     /// # Errors
     /// A file or the topic cannot be read.
     pub async fn read(request: &InspectRequest) -> anyhow::Result<Self> {
-        match &request.source {
-            InspectSource::Files { files, format } => {
-                let (files, format) = (files.clone(), *format);
-                // One line more: a table has a header.
-                let lines = usize::try_from(MAX_RECORDS).unwrap_or(usize::MAX).saturating_add(1);
-                let read = move || Heads::read(&files, MAX_BYTES, lines);
-                let heads = tokio::task::spawn_blocking(read).await?;
-                Ok(Self::Files { heads: heads?, format, now_ms: request.now_ms })
-            }
-            InspectSource::Topic { topic, brokers, registry } => {
-                let records = TopicRecords::read(topic, brokers, registry.clone()).await?;
-                Ok(Self::Topic(records))
-            }
+        let InspectRequest { files, settings } = request;
+        if files.is_empty() {
+            let (brokers, registry) = (settings.brokers()?, settings.registry()?);
+            return Ok(Self::Topic(TopicRecords::read(&settings.topic, &brokers, registry).await?));
         }
+        let (files, format, now_ms) = (files.clone(), settings.input_format, settings.now_ms);
+        // One line more: a table has a header.
+        let lines = usize::try_from(MAX_RECORDS).unwrap_or(usize::MAX).saturating_add(1);
+        let read = move || Heads::read(&files, MAX_BYTES, lines);
+        let heads = tokio::task::spawn_blocking(read).await?;
+        Ok(Self::Files { heads: heads?, format, now_ms })
     }
 
     /// How the files are read under some rules.

@@ -17,9 +17,11 @@ use crate::log::target::TargetTopic;
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{Cancel, InvalidRequest, Notify, PartialResult};
 use crate::pipeline::processor::SampleCounts;
-use crate::source::file::{self, FileSource, InputFormat, Options};
+use crate::settings::{Settings, notify};
+use crate::source::file::{self, FileSource, Options};
 use crate::source::{Batch, Decoder, DecoderError};
-use crate::store::{AnyStore, StoreUrl};
+use crate::store::AnyStore;
+use crate::telemetry::clock_ms;
 
 /// Memory that JSON documents are read in, bytes.
 const MEMORY: u64 = 512_000_000;
@@ -28,34 +30,27 @@ const MEMORY: u64 = 512_000_000;
 pub struct FileReplayRequest<'a> {
     /// Paths; `-` is stdin.
     pub files: &'a [PathBuf],
-    /// Format of every file; `None`: detected from each file's content.
-    pub format: Option<InputFormat>,
+    /// Their format, and the log timestamp of every line.
+    pub settings: &'a Settings,
     /// Overrides of the log's rules for decoding the files.
     pub overrides: DecodeOverrides,
     /// The topic.
     pub target: TargetTopic<'a>,
-    /// Log timestamp of every line, ms since 1970.
-    pub now_ms: i64,
-    /// Clock that device times are checked against, ms since 1970.
-    pub clock_ms: fn() -> i64,
-    /// Receives the first bad lines, and what the producer waits for.
-    pub notify: Notify,
 }
 
-/// Opens the store of the topic with `open`. Returns `None` if that is optional and the store is a
-/// file that does not exist.
+/// Opens the store of the topic. Returns `None` if that is optional and the store is a file that
+/// does not exist.
 ///
 /// # Errors
 /// The store cannot be opened.
 pub async fn open_store(
-    url: &StoreUrl,
+    settings: &Settings,
     is_optional: bool,
-    open: impl AsyncFnOnce() -> anyhow::Result<AnyStore>,
 ) -> anyhow::Result<Option<AnyStore>> {
-    if is_optional && url.path().is_some_and(|path| !path.exists()) {
+    if is_optional && settings.url()?.path().is_some_and(|path| !path.exists()) {
         return Ok(None);
     }
-    open().await.map(Some)
+    settings.reader().await.map(Some)
 }
 
 /// Result of a replay or of its preview.
@@ -101,7 +96,6 @@ pub struct FileReplayJob<'a> {
     /// Hash of the rules that the files are decoded by.
     rules_hash: String,
     target: TargetTopic<'a>,
-    clock_ms: fn() -> i64,
     notify: Notify,
 }
 
@@ -114,10 +108,10 @@ impl<'a> FileReplayJob<'a> {
         let target = request.target;
         let rules = request.overrides.over(&target.rules);
         let options = Options {
-            format: request.format,
+            format: request.settings.input_format,
             decoder: Arc::new(Decoder::new(&rules)?),
             max_document: file::max_document(MEMORY),
-            log_time_ms: LogTime(request.now_ms),
+            log_time_ms: LogTime(request.settings.now_ms),
             first_offset: Offset(0),
             known: Vec::new(),
             redelivers: false,
@@ -128,8 +122,7 @@ impl<'a> FileReplayJob<'a> {
             options,
             rules_hash: rules.hash(),
             target,
-            clock_ms: request.clock_ms,
-            notify: request.notify,
+            notify: notify(),
         })
     }
 
@@ -191,7 +184,7 @@ impl<'a> FileReplayJob<'a> {
         let options = RecordOptions {
             rules: &self.target.rules,
             finder: self.target.finder.as_ref(),
-            clock_ms: self.clock_ms,
+            clock_ms,
             notify: Arc::clone(&self.notify),
         };
         FileRecords::new(source, options)

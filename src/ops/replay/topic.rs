@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
 use crate::log::reference::{Build, Reference, Workspace};
-use crate::log::topic::{LogAccess, TopicLog};
+use crate::log::topic::TopicLog;
 use crate::log::topic_replay::TopicReplay;
 use crate::model::epoch::{first_offsets, versions_before};
 use crate::model::scalar::Version;
@@ -17,8 +17,9 @@ use crate::ops::verify::compare::{CompareOptions, compare};
 use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use crate::pipeline::daemon::{OnEvent, Report};
 use crate::pipeline::processor::ProcessorConfig;
+use crate::settings::Settings;
 use crate::sink::{Outputs, RowCounts, RowTally, open_workers};
-use crate::store::{Access, AnyStore, DeviceScope, OpenOptions, StoreUrl, TripStore};
+use crate::store::{Access, AnyStore, DeviceScope, TripStore};
 
 /// The first record to replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +37,6 @@ pub struct TopicReplayRequest {
     pub from: ReplayStart,
     /// Only records of this device; `None`: all.
     pub device: Option<DeviceId>,
-}
-
-/// The store that a replay writes to, and how.
-pub struct ReplayTarget {
-    /// URL of the store. A file must have no other writer.
-    pub url: StoreUrl,
-    /// How the store is opened.
-    pub options: OpenOptions,
-    /// How partition workers run.
-    pub config: ProcessorConfig,
-    /// Whether changes are sent to the change feed again.
-    pub announce: bool,
 }
 
 /// Counts of a replay. Scripts parse its JSON: names and order are fixed.
@@ -79,10 +68,10 @@ impl TopicReplayJob {
     /// ends before the first record to replay.
     pub async fn open(
         store: &AnyStore,
-        access: &LogAccess,
+        settings: &Settings,
         request: TopicReplayRequest,
     ) -> anyhow::Result<Self> {
-        let mut log = TopicLog::open(store, access).await?;
+        let mut log = TopicLog::open(store, settings).await?;
         if store.devices(DeviceScope::All, None, 1).await?.is_empty() {
             // The committed offsets of a group do not apply to an empty store.
             log.stored = first_offsets(&log.epochs);
@@ -134,38 +123,41 @@ impl TopicReplayJob {
         })
     }
 
-    /// Writes the rows that the records give.
+    /// Writes the rows that the records give; `announce`: and sends the changes to the change feed
+    /// again. A file must have no other writer.
     ///
     /// # Errors
     /// [`Stopped`], [`NoResult`] for a device without records, records have expired or would be
     /// skipped, brokers do not respond, or the store cannot be written.
     pub async fn apply(
         &self,
-        target: ReplayTarget,
+        (settings, announce): (&Settings, bool),
         on_event: OnEvent,
         cancel: &mut Cancel,
     ) -> anyhow::Result<TopicReplayOutcome> {
         let replay = self.replay()?;
-        if target.url.path().is_some() && self.request.device.is_some() {
+        let url = settings.url()?;
+        if url.path().is_some() && self.request.device.is_some() {
             let problem = "--device with --apply needs a keyspace: a file has one position for all \
                  devices of a partition";
             return Err(InvalidRequest(problem.into()).into());
         }
         let rules = &self.log.epochs.last().expect("there is an epoch").rules;
-        let mut options = target.options;
-        if !target.announce {
+        let mut options = settings.store_options()?;
+        if !announce {
             options.keep_changes = 0;
         }
-        let store = AnyStore::open(&target.url, Access::WriteTopic(rules), options).await?;
+        let store = AnyStore::open(&url, Access::WriteTopic(rules), options).await?;
         let store = Arc::new(store);
         let outputs = match store.embedded() {
             Some(file) => Outputs::File(Arc::clone(file)),
-            None => Outputs::Topics(self.log.outputs(target.announce)?, None),
+            None => Outputs::Topics(self.log.outputs(announce)?, None),
         };
         let counts = Arc::<RowCounts>::default();
         let tally = RowTally { rows: Arc::clone(&store), counts: Arc::clone(&counts) };
         let open = open_workers(move || Arc::new(store.for_worker()), outputs, Some(tally));
-        let report = replay.run(open, (target.config, on_event), cancel.wait()).await?;
+        let report =
+            replay.run(open, (ProcessorConfig::daemon(settings), on_event), cancel.wait()).await?;
         check_stopped(&report, cancel, PartialResult::Read)?;
         self.checked(TopicReplayOutcome {
             applied: true,

@@ -13,7 +13,8 @@ use crate::log::reference::{Build, Reference, Workspace};
 use crate::log::{Log, ReadProgress};
 use crate::ops::{NoResult, PartialResult, PreconditionFailed, SignalListener};
 use crate::pipeline::daemon::OnEvent;
-use crate::store::{Access, AnyStore, OpenOptions, SideTables, StoreUrl};
+use crate::settings::Settings;
+use crate::store::{Access, AnyStore, SideTables};
 
 /// What to verify, and how.
 #[derive(Clone, Debug)]
@@ -81,22 +82,19 @@ pub struct VerifyReport {
 ///
 /// # Errors
 /// The store cannot be opened, or is empty under `repair`.
-pub async fn open_store(
-    url: &StoreUrl,
-    options: OpenOptions,
-    repair: bool,
-) -> anyhow::Result<AnyStore> {
-    let reader = AnyStore::open(url, Access::Read, options.clone()).await?;
+pub async fn open_store(settings: &Settings, repair: bool) -> anyhow::Result<AnyStore> {
+    let reader = settings.reader().await?;
     if !repair || !keeps_own(&reader) {
         return Ok(reader);
     }
+    let url = settings.url()?;
     let rules = reader.rules().await?.ok_or_else(|| {
         PreconditionFailed(format!("store `{url}` is empty, so there is nothing to repair"))
     })?;
     let is_of_topic = !reader.epochs().await?.is_empty();
     drop(reader);
     let access = if is_of_topic { Access::WriteTopic(&rules) } else { Access::WriteFiles(&rules) };
-    Ok(AnyStore::open(url, access, options).await?)
+    settings.open(access).await
 }
 
 /// Compares a store with its log: rebuilds the trips, and compares both.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::settings::Settings;
+
 /// Settings of a processor; none of them affects the resulting trips.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorConfig {
@@ -26,6 +28,20 @@ impl ProcessorConfig {
     /// [`ProcessorConfig::gather`] of a daemon: at most an eighth of a row for each sample of a
     /// device that sends eight within `max_staleness`.
     pub const GATHER: u32 = 8;
+
+    /// The partition workers of a daemon.
+    #[must_use]
+    pub fn daemon(settings: &Settings) -> Self {
+        Self {
+            flush_interval: settings.flush_interval,
+            max_staleness: settings.max_staleness,
+            // The other half is for batches in flight and the queues of the Kafka client.
+            memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
+            by_trip: true,
+            gather: Self::GATHER,
+            loads: 32,
+        }
+    }
 }
 
 impl Default for ProcessorConfig {
