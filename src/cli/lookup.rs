@@ -9,10 +9,9 @@ use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
 use crate::ops::lookup::{self, FoundTrip};
-use crate::ops::tags::{self, TagTarget};
-use crate::ops::{InvalidRequest, NoResult};
-use crate::store::{AnyStore, StoreError, TripRow};
-use crate::views::{Extras, Match, TagValues, is_open, tag_values};
+use crate::ops::{InvalidRequest, NoResult, tags};
+use crate::store::{AnyStore, TripRow};
+use crate::views::{Extras, Match, is_open};
 
 const LOOKUP_EXAMPLES: &str = "\
 Examples:
@@ -77,11 +76,6 @@ struct Store {
 }
 
 impl Store {
-    async fn tags(&self, row: &TripRow) -> Result<TagValues, StoreError> {
-        let target = TagTarget::new(row, row.t_star_ms);
-        Ok(tag_values(&tags::of_trip(&self.reader, &target).await?))
-    }
-
     fn is_open(&self, row: &TripRow, context: &Context) -> bool {
         is_open(row, self.max_gap_ms, self.settle_ms, context.now_ms)
     }
@@ -117,7 +111,7 @@ pub async fn lookup(
     let row = lookup::by_time(&store.reader, &device, time_ms).await;
     let row = row.map_err(|error| with_unit_hint(error, &args.time))?;
     let extras = Extras {
-        tags: Some(store.tags(&row).await?),
+        tags: Some(tags::values(&store.reader, &row).await?),
         open: Some(store.is_open(&row, context)),
         ..Extras::default()
     };
@@ -145,7 +139,7 @@ pub async fn trip(args: &TripArgs, context: &Context, printer: &mut Printer) -> 
     let format = args.trip.format(printer)?;
     let FoundTrip { row, matched, .. } = lookup::by_id(&store.reader, &args.id).await?;
     let extras = Extras {
-        tags: Some(store.tags(&row).await?),
+        tags: Some(tags::values(&store.reader, &row).await?),
         open: Some(store.is_open(&row, context)),
         requested_id: Some(args.id.clone()),
         matched: Some(matched),

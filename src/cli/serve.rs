@@ -12,7 +12,8 @@ use super::flags::{
     BrokerFlags, Context, EntryFlags, HttpFlags, MemoryFlag, ReaderFlags, ServerFlags, clock_ms,
 };
 use super::{exit, http_files, stop};
-use crate::http::{self, App, OpenStore, Options, Readiness};
+use crate::http::{self, App, OpenStore, Options};
+use crate::ops::readiness::Readiness;
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
 use crate::pipeline::daemon::{LiveWorkers, Owners};

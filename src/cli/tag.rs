@@ -7,12 +7,12 @@ use clap::Args;
 use super::flags::{Context, Format, LetterFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::table;
+use crate::identity::AnyId;
 use crate::log::changes::TagFeed;
-use crate::model::tag::{Tag, TagKey, TagProblem, TagValue};
-use crate::ops::lookup::{self, FoundTrip};
-use crate::ops::tags::{self, TagCondition, TagError, TagTarget};
+use crate::model::tag::{TagKey, TagProblem, TagValue};
+use crate::ops::lookup;
+use crate::ops::tags::{self, TagCondition, TagError, TagTarget, TagWriter};
 use crate::ops::{InvalidRequest, NoResult};
-use crate::store::AnyStore;
 use crate::views::{TripTagJson, trip_tags};
 
 const EXAMPLES: &str = "\
@@ -68,41 +68,24 @@ pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> an
     let settings = context.settings(&[&args.cluster.0])?;
     let store = settings.reader().await?;
     let feed = TagFeed::of_store(&store, || settings.brokers()).await?;
-    let announce = async |device_id: &str, changes: &[(&Tag, bool)]| match &feed {
-        Some(feed) => feed.announce(device_id, changes.iter().copied()).await,
-        None => Ok(()),
-    };
     let format = printer.value_format(&args.output);
-    let mut target = find(&store, &args.id).await?;
+    let found = lookup::by_id(&store, &args.id).await?;
+    let mut tags = TagWriter {
+        store: lookup::of_store(&store),
+        feed: feed.as_ref(),
+        id: (&args.id, &AnyId::parse(&args.id)?),
+        target: TagTarget::new(&found.row, found.t_star_ms),
+    };
     for key in &args.remove {
-        let removed = tags::remove(&store, &target, key, TagCondition::Any).await;
-        let removed = removed.map_err(explained)?;
-        let changes: Vec<_> = tags::removed(&removed).collect();
-        announce(&target.device_id, &changes).await?;
+        tags.remove(key, TagCondition::Any).await.map_err(explained)?;
     }
     for Assignment { key, value } in &args.tags {
-        let tag = (key, value);
-        let set = tags::set(&store, &target, tag, TagCondition::Any, context.now_ms).await;
-        let written = set.map_err(explained)?;
-        // A forget that ran meanwhile does not know of the tag.
-        target = match find(&store, &args.id).await {
-            Ok(target) => target,
-            Err(error) => {
-                if error.is::<NoResult>() {
-                    tags::undo(&store, &target, &written.tag).await?;
-                }
-                return Err(error);
-            }
-        };
-        announce(&target.device_id, &[(&written.tag, false)]).await?;
+        let set = tags.set((key, value), TagCondition::Any, context.now_ms).await;
+        set.map_err(explained)?;
     }
+    let target = tags.target;
     let found = tags::of_trip(&store, &target).await?;
     print(&trip_tags(&target.device_id, &found)?, format, printer)
-}
-
-async fn find(store: &AnyStore, id: &str) -> anyhow::Result<TagTarget> {
-    let FoundTrip { row, t_star_ms, .. } = lookup::by_id(store, id).await?;
-    Ok(TagTarget::new(&row, t_star_ms))
 }
 
 /// An error with its exit code.
@@ -110,10 +93,11 @@ fn explained(error: TagError) -> anyhow::Error {
     match error {
         TagError::Store(error) => error.into(),
         TagError::TooMany => InvalidRequest(error.to_string()).into(),
-        TagError::Changed(_) | TagError::None(_) | TagError::Contended => {
+        TagError::Announce(error) => (*error).into(),
+        TagError::Random(_) | TagError::View(_) => error.into(),
+        TagError::Changed(_) | TagError::None(_) | TagError::Contended | TagError::NoTrip(_) => {
             NoResult(error.to_string()).into()
         }
-        TagError::Random(_) => error.into(),
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::app::App;
-use super::clients::Peer;
+use super::audit::Denied;
+use super::clients::{ClientKey, Peer};
 use super::origin;
 use super::problem::Problem;
 use super::sessions::Used;
@@ -34,12 +35,6 @@ pub enum Access {
 }
 
 impl Access {
-    /// The name of the token that a request was authorised with; empty without one.
-    pub fn token_name(extensions: &Extensions) -> String {
-        let token = extensions.get::<Self>().and_then(Self::token);
-        token.map_or_else(String::new, |token| token.name().to_owned())
-    }
-
     /// The token of the request or of its login.
     #[must_use]
     pub fn token(&self) -> Option<&Arc<Token>> {
@@ -55,6 +50,15 @@ impl Access {
         match self {
             Self::Session(used, _) => Some(used),
             Self::Open | Self::Token(_) => None,
+        }
+    }
+
+    /// Whose limits count: those of the login, or else of the address.
+    #[must_use]
+    pub fn client(&self, peer: Peer) -> ClientKey {
+        match self.session() {
+            Some(used) => ClientKey::Session(used.key),
+            None => ClientKey::Network(peer.network()),
         }
     }
 
@@ -79,29 +83,6 @@ pub(super) fn forbidden(token: &str, right: Right) -> Problem {
     let detail = format!("token `{token}` does not have the right `{right}`, which this needs");
     let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", detail);
     problem.with("token", token).with("right", right)
-}
-
-/// Why a request is not authorised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
-    /// It has neither a token nor a cookie.
-    Missing,
-    /// Its token is not one of the server's.
-    WrongToken,
-    /// Its cookie is not of an active session.
-    NoSession,
-}
-
-impl Denied {
-    /// The label value of the metric.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::WrongToken => "token",
-            Self::NoSession => "session",
-        }
-    }
 }
 
 /// Route and client of a request, for audit lines.

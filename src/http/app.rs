@@ -1,35 +1,25 @@
 //! State shared by all requests.
 
-use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 
 use super::audit::Limited;
-use super::body::MAX_SAMPLES;
-use super::budget::Budget;
+use super::budget::{Budget, MAX_ANSWERS, MAX_BODIES};
 use super::clients::{ClientKey, PerClient};
 use super::connection::Tls;
-use super::middleware::policy;
 use super::phase::{OpenStore, Phase};
 use super::problem::Problem;
 use super::sessions::Sessions;
 use super::tokens::Tokens;
-use crate::kafka::consumer::ConsumerEvent;
-use crate::pipeline::daemon::{DaemonEvent, LiveWorkers, Owners};
+use crate::ops::readiness::Readiness;
+use crate::pipeline::daemon::{LiveWorkers, Owners};
 use crate::settings::Settings;
 use crate::store::AnyStore;
 use crate::store::TripRow;
 use crate::views::is_open;
-
-/// Maximum memory of all request bodies, in bytes: four of the largest.
-const MAX_BODIES: usize = 4 * MAX_SAMPLES;
-
-/// Maximum memory of all answers being sent, in bytes.
-pub(super) const MAX_ANSWERS: usize = 64 << 20;
 
 /// Maximum concurrent lookups of many pairs; more wait.
 const MAX_BULK_LOOKUPS: usize = 4;
@@ -53,107 +43,10 @@ impl Options {
     }
 }
 
-/// How long an unmet condition counts after its last report. Waiting parts report repeatedly.
-const UNMET_TTL: Duration = Duration::from_secs(10);
-
-/// A condition of readiness: that the log is read.
-#[derive(Clone, Debug)]
-pub struct Readiness(Arc<Mutex<Condition>>);
-
-#[derive(Debug)]
-struct Condition {
-    reading: Reading,
-    /// Reasons of the assigned partitions that have stopped, or are read again.
-    partitions: BTreeMap<i32, String>,
-}
-
-/// Whether the log is read.
-#[derive(Debug)]
-enum Reading {
-    /// It was never read, for this reason.
-    NotYet(String),
-    /// It is read.
-    Yes,
-    /// It was read before. Reason and time of the last report that it is not.
-    Interrupted(String, Instant),
-}
-
-impl Readiness {
-    /// A log that was never read, for this reason.
-    #[must_use]
-    pub fn not_yet(reason: &str) -> Self {
-        let reading = Reading::NotYet(reason.to_owned());
-        Self(Arc::new(Mutex::new(Condition { reading, partitions: BTreeMap::new() })))
-    }
-
-    /// Updates the condition by an event of the daemon.
-    pub fn hear(&self, event: &DaemonEvent) {
-        match event {
-            DaemonEvent::Waiting(reason) => self.set_unmet(reason),
-            DaemonEvent::Consumer(ConsumerEvent::Assigned { partition, .. }) => {
-                let mut condition = self.condition();
-                condition.partitions.remove(partition);
-                condition.reading = Reading::Yes;
-            }
-            // Erased trips are back until the log was read to where it was.
-            DaemonEvent::Consumer(
-                ConsumerEvent::Stopped { partition, .. } | ConsumerEvent::Behind { partition, .. },
-            ) => {
-                self.condition().partitions.insert(*partition, event.to_string());
-            }
-            DaemonEvent::Consumer(
-                ConsumerEvent::Revoked { partition, .. }
-                | ConsumerEvent::Lost { partition }
-                | ConsumerEvent::CaughtUp { partition },
-            ) => {
-                self.condition().partitions.remove(partition);
-            }
-            // It is reported once, and lasts until the group assigns a partition.
-            DaemonEvent::Consumer(ConsumerEvent::Denied(reason)) => {
-                self.condition().reading = Reading::NotYet(reason.clone());
-            }
-            DaemonEvent::Consumer(_)
-            | DaemonEvent::Needs(_)
-            | DaemonEvent::Notice(_)
-            | DaemonEvent::Warning(_) => (),
-        }
-    }
-
-    fn set_unmet(&self, reason: &str) {
-        let reason = reason.to_owned();
-        let mut condition = self.condition();
-        condition.reading = match condition.reading {
-            Reading::NotYet(_) => Reading::NotYet(reason),
-            Reading::Yes | Reading::Interrupted(..) => Reading::Interrupted(reason, Instant::now()),
-        };
-    }
-
-    fn condition(&self) -> MutexGuard<'_, Condition> {
-        self.0.lock().expect("no holder of the lock panics")
-    }
-
-    /// The reason why the condition is unmet; `None` if it is met.
-    #[must_use]
-    pub fn unmet_reason(&self) -> Option<String> {
-        let condition = self.condition();
-        if !condition.partitions.is_empty() {
-            let problems: Vec<_> = condition.partitions.values().map(String::as_str).collect();
-            return Some(problems.join("; "));
-        }
-        match &condition.reading {
-            Reading::NotYet(reason) => Some(reason.clone()),
-            Reading::Yes => None,
-            Reading::Interrupted(reason, at) => (at.elapsed() < UNMET_TTL).then(|| reason.clone()),
-        }
-    }
-}
-
 /// State shared by all requests.
 pub struct App {
     phase: watch::Sender<Phase>,
     pub(super) options: Options,
-    /// Value of the `Content-Security-Policy` header.
-    pub(super) policy: String,
     pub(super) answers: Budget,
     pub(super) bodies: Budget,
     /// Bounds the threads for work that would delay other requests.
@@ -178,6 +71,12 @@ pub struct App {
     clock: fn() -> i64,
 }
 
+/// The answer until the store is open.
+pub(super) fn store_unavailable() -> Problem {
+    let detail = "the store is not connected yet; see /readyz?verbose";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail)
+}
+
 impl App {
     /// An app whose store is not open yet; `clock` returns ms since 1970.
     #[must_use]
@@ -185,7 +84,6 @@ impl App {
         let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
         let app = Self {
             phase: watch::Sender::default(),
-            policy: policy(options.settings.http.tiles.as_deref()),
             answers: Budget::new(MAX_ANSWERS),
             bodies: Budget::new(MAX_BODIES),
             workers: Arc::new(Semaphore::new(workers)),
@@ -265,13 +163,7 @@ impl App {
 
     /// What requests are answered from, or `store_unavailable` until the store is open.
     pub(super) fn opened(&self) -> Result<OpenStore, Problem> {
-        self.phase.borrow().opened().cloned().ok_or_else(|| {
-            Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "store_unavailable",
-                "the store is not connected yet; see /readyz?verbose",
-            )
-        })
+        self.phase.borrow().opened().cloned().ok_or_else(store_unavailable)
     }
 
     /// The store, or `store_unavailable` until it is open.

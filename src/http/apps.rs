@@ -4,17 +4,14 @@
 //! answer of success, and the body becomes a dead letter. Answers with an error are for what passes
 //! (an overload, a store or log that cannot be written), and for what its owner has to change.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::{FromRequest, Query, Request, State};
-use axum::http::{HeaderMap, Uri};
+use axum::extract::{FromRequest, Query, Request};
+use axum::http::Uri;
 use serde_json::{Map, Value, json};
 
-use super::access::Access;
-use super::app::App;
 use super::body::{Limited, MAX_SAMPLES};
-use super::problem::{ParamError, Problem};
+use super::call::Call;
+use super::problem::Problem;
 use super::samples::count;
 use crate::log::append::Records;
 use crate::model::preset::{OSMAND, Preset};
@@ -25,63 +22,35 @@ const DECODING: usize = 2;
 /// The route of Traccar Client.
 const TRACCAR_CLIENT: &str = "/v1/in/traccar-client";
 
-/// A request to one of these routes.
-struct Upload {
-    route: &'static str,
-    headers: HeaderMap,
-    /// Name of the token.
-    token: String,
-    /// Parameters of the query, as a JSON object; empty without any.
-    query: Vec<u8>,
-    body: Limited<MAX_SAMPLES>,
+/// Receives the body of a request.
+async fn receive(call: &Call, request: Request) -> Result<Limited<MAX_SAMPLES>, Problem> {
+    // A server that takes no samples reads none.
+    call.app.sink()?;
+    Limited::from_request(request, &call.app).await
 }
 
-impl Upload {
-    /// Receives the body of a request.
-    async fn receive(
-        route: &'static str,
-        app: &Arc<App>,
-        request: Request,
-    ) -> Result<Self, Problem> {
-        // A server that takes no samples reads none.
-        app.sink()?;
-        let (headers, query) = (request.headers().clone(), parameters(request.uri()));
-        let token = Access::token_name(request.extensions());
-        let body = Limited::from_request(request, app).await?;
-        Ok(Self { route, headers, token, query, body })
-    }
-
-    /// Whether there is no body, but a query.
-    fn is_query(&self) -> bool {
-        self.body.bytes.trim_ascii().is_empty() && !self.query.is_empty()
-    }
-
-    /// Ingests the samples of the body.
-    async fn ingest(self, app: &App, preset: &'static Preset) -> Result<(), Problem> {
-        let Limited { bytes, mut share, permit } = self.body;
-        let _permit = permit;
-        share.grow(DECODING * bytes.len())?;
-        let records = Records::of_preset(bytes, preset)
-            .map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
-        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let records = records.with_headers(headers).sent_by(&self.token).guarded(share);
-        if records.is_empty() {
-            return Ok(());
-        }
-        let results = app.sink()?.ingest(records).await?;
-        count(self.route, &results);
-        Ok(())
-    }
-}
-
-/// Ingests the body of a request as the preset with this name reads it.
+/// Ingests the samples of a body.
 async fn ingest(
-    app: &Arc<App>,
-    request: Request,
-    (route, preset): (&'static str, &'static str),
+    call: &Call,
+    route: &'static str,
+    body: Limited<MAX_SAMPLES>,
+    preset: &'static Preset,
 ) -> Result<(), Problem> {
-    let preset = Preset::by_name(preset).expect("the preset exists");
-    Upload::receive(route, app, request).await?.ingest(app, preset).await
+    let Limited { bytes, mut share, permit } = body;
+    let _permit = permit;
+    share.grow(DECODING * bytes.len())?;
+    let records = Records::of_preset(bytes, preset);
+    let records = records.map_err(|error| Problem::fault("body", error))?;
+    let records = call.sent(records).guarded(share);
+    if !records.is_empty() {
+        let results = call.app.sink()?.ingest(records).await?;
+        count(route, &results);
+    }
+    Ok(())
+}
+
+fn preset(name: &str) -> &'static Preset {
+    Preset::by_name(name).expect("the preset exists")
 }
 
 /// The parameters of a query that have a value, as a JSON object; empty without any.
@@ -93,82 +62,72 @@ fn parameters(uri: &Uri) -> Vec<u8> {
     if object.is_empty() { Vec::new() } else { Value::Object(object).to_string().into_bytes() }
 }
 
-/// Ingests a message of OwnTracks.
-///
-/// The device is that of the header `X-Limit-D`, or else of the topic, or else the tracker id.
-/// Messages other than locations are skipped.
-#[utoipa::path(post, path = "/v1/in/owntracks", tag = "samples", operation_id = "inOwntracks",
-    security(("token" = []), ("password" = [])),
-    params(
-        ("x-limit-u" = Option<String>, Header, description = "User; it is not used"),
-        ("x-limit-d" = Option<String>, Header, description = "Device id"),
-    ),
-    request_body(description = "A message of OwnTracks", content((Value = "application/json"))),
-    responses((status = 200, description = "The message is durable: an empty list of commands",
-        body = Vec<Value>)))]
-pub async fn owntracks(
-    State(app): State<Arc<App>>,
-    request: Request,
-) -> Result<Json<Value>, Problem> {
-    ingest(&app, request, ("/v1/in/owntracks", "owntracks")).await?;
-    Ok(Json(json!([])))
+/// Routes that ingest a body as the preset of their name reads it.
+macro_rules! routes {
+    ($($(#[doc = $doc:tt])* $handler:ident, $id:tt: $body:tt => $done:tt, $type:ty = $answer:tt,
+        params $params:tt;)+) => {$(
+        $(#[doc = $doc])*
+        #[utoipa::path(post, path = concat!("/v1/in/", stringify!($handler)), tag = "samples",
+            operation_id = $id, security(("token" = []), ("password" = [])),
+            params $params,
+            request_body(description = $body, content((Value = "application/json"))),
+            responses((status = 200, description = $done, body = $type, example = json!($answer))))]
+        pub async fn $handler(call: Call, request: Request) -> Result<Json<Value>, Problem> {
+            let body = receive(&call, request).await?;
+            let name = stringify!($handler);
+            ingest(&call, concat!("/v1/in/", stringify!($handler)), body, preset(name)).await?;
+            Ok(Json(json!($answer)))
+        }
+    )+};
 }
 
-/// Ingests a batch of Overland.
-#[utoipa::path(post, path = "/v1/in/overland", tag = "samples", operation_id = "inOverland",
-    security(("token" = []), ("password" = [])),
-    request_body(description = "A batch of Overland", content((Value = "application/json"))),
-    responses((status = 200, description = "The batch is durable: `result` is `ok`",
-        body = Value)))]
-pub async fn overland(
-    State(app): State<Arc<App>>,
-    request: Request,
-) -> Result<Json<Value>, Problem> {
-    ingest(&app, request, ("/v1/in/overland", "overland")).await?;
-    Ok(Json(json!({"result": "ok"})))
-}
-
-/// Ingests a position that a Traccar server forwards.
-#[utoipa::path(post, path = "/v1/in/traccar", tag = "samples", operation_id = "inTraccar",
-    security(("token" = []), ("password" = [])),
-    request_body(description = "A position with its device; an event is skipped",
-        content((Value = "application/json"))),
-    responses((status = 200, description = "The position is durable", body = Value)))]
-pub async fn traccar(
-    State(app): State<Arc<App>>,
-    request: Request,
-) -> Result<Json<Value>, Problem> {
-    ingest(&app, request, ("/v1/in/traccar", "traccar")).await?;
-    Ok(Json(json!({})))
+routes! {
+    /// Ingests a message of OwnTracks.
+    ///
+    /// The device is that of the header `X-Limit-D`, or else of the topic, or else the tracker id.
+    /// Messages other than locations are skipped.
+    owntracks, "inOwntracks": "A message of OwnTracks"
+        => "The message is durable: an empty list of commands", Vec<Value> = [],
+        params (
+            ("x-limit-u" = Option<String>, Header, description = "User; it is not used"),
+            ("x-limit-d" = Option<String>, Header, description = "Device id"),
+        );
+    /// Ingests a batch of Overland.
+    overland, "inOverland": "A batch of Overland"
+        => "The batch is durable: `result` is `ok`", Value = {"result": "ok"}, params ();
+    /// Ingests a position that a Traccar server forwards.
+    traccar, "inTraccar": "A position with its device; an event is skipped"
+        => "The position is durable", Value = {}, params ();
+    /// Ingests the messages of a stream of flespi.
+    flespi, "inFlespi": "A list of messages; those without a position are skipped"
+        => "The messages are durable", Value = {}, params ();
 }
 
 /// Ingests a location of Traccar Client.
 ///
 /// Versions before 9 send the parameters of the OsmAnd protocol, and no body.
-#[utoipa::path(post, path = "/v1/in/traccar-client", tag = "samples",
+#[utoipa::path(post, path = TRACCAR_CLIENT, tag = "samples",
     operation_id = "inTraccarClient", security(("token" = []), ("password" = [])),
     request_body(description = "A location", content((Value = "application/json"))),
-    responses((status = 200, description = "The location is durable", body = Value)))]
-pub async fn traccar_client(
-    State(app): State<Arc<App>>,
-    request: Request,
-) -> Result<Json<Value>, Problem> {
-    let mut upload = Upload::receive(TRACCAR_CLIENT, &app, request).await?;
-    let preset = match upload.is_query() {
+    responses((status = 200, description = "The location is durable", body = Value, example = json!({}))))]
+pub async fn traccar_client(call: Call, request: Request) -> Result<Json<Value>, Problem> {
+    let mut body = receive(&call, request).await?;
+    let query = parameters(&call.uri);
+    let preset = match body.bytes.trim_ascii().is_empty() && !query.is_empty() {
         true => {
-            upload.body.bytes = std::mem::take(&mut upload.query);
+            body.bytes = query;
             &OSMAND
         }
-        false => Preset::by_name("traccar-client").expect("the preset exists"),
+        false => preset("traccar-client"),
     };
-    upload.ingest(&app, preset).await?;
+    ingest(&call, TRACCAR_CLIENT, body, preset).await?;
     Ok(Json(json!({})))
 }
 
 /// Ingests a location of the OsmAnd protocol.
 ///
 /// Times are seconds, speeds are knots.
-#[utoipa::path(get, path = "/v1/in/traccar-client", tag = "samples", operation_id = "inOsmand",
+#[utoipa::path(get, path = TRACCAR_CLIENT, tag = "samples", operation_id = "inOsmand",
     security(("token" = []), ("password" = [])),
     params(
         ("id" = Option<String>, Query, description = "Device id"),
@@ -180,24 +139,10 @@ pub async fn traccar_client(
         ("altitude" = Option<String>, Query, description = "Altitude, m"),
         ("accuracy" = Option<String>, Query, description = "Accuracy, m"),
     ),
-    responses((status = 200, description = "The location is durable", body = Value)))]
-pub async fn osmand(State(app): State<Arc<App>>, request: Request) -> Result<Json<Value>, Problem> {
-    let (headers, token) = (request.headers().clone(), Access::token_name(request.extensions()));
+    responses((status = 200, description = "The location is durable", body = Value, example = json!({}))))]
+pub async fn osmand(call: Call) -> Result<Json<Value>, Problem> {
     // The request counts already, as it has no body.
-    let bytes = parameters(request.uri());
-    let body = Limited { bytes, share: app.bodies.share(), permit: None };
-    let upload = Upload { route: TRACCAR_CLIENT, headers, token, query: Vec::new(), body };
-    upload.ingest(&app, &OSMAND).await?;
-    Ok(Json(json!({})))
-}
-
-/// Ingests the messages of a stream of flespi.
-#[utoipa::path(post, path = "/v1/in/flespi", tag = "samples", operation_id = "inFlespi",
-    security(("token" = []), ("password" = [])),
-    request_body(description = "A list of messages; those without a position are skipped",
-        content((Value = "application/json"))),
-    responses((status = 200, description = "The messages are durable", body = Value)))]
-pub async fn flespi(State(app): State<Arc<App>>, request: Request) -> Result<Json<Value>, Problem> {
-    ingest(&app, request, ("/v1/in/flespi", "flespi")).await?;
+    let (bytes, share) = (parameters(&call.uri), call.app.bodies.share());
+    ingest(&call, TRACCAR_CLIENT, Limited { bytes, share, permit: None }, &OSMAND).await?;
     Ok(Json(json!({})))
 }

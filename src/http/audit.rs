@@ -3,17 +3,10 @@
 //! others, and `tstar_http_unauthorized_total` all refusals.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
-
-use super::access::{Access, Denied};
-use super::app::App;
 use super::clients::Peer;
 use super::token::{Token, TokenKey};
 use crate::telemetry::{self, AUDIT};
@@ -26,6 +19,28 @@ const MAX_CLIENTS: usize = 1024;
 
 /// The clients over [`MAX_CLIENTS`].
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// Why a request is not authorised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// It has neither a token nor a cookie.
+    Missing,
+    /// Its token is not one of the server's.
+    WrongToken,
+    /// Its cookie is not of an active session.
+    NoSession,
+}
+
+impl Denied {
+    /// The label value of the metric.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::WrongToken => "token",
+            Self::NoSession => "session",
+        }
+    }
+}
 
 /// The last line of a kind.
 #[derive(Debug)]
@@ -114,38 +129,6 @@ const FORBIDDEN: &str = "forbidden";
 /// The route of logins.
 pub const LOGIN: &str = "/v1/login";
 
-/// Who sends an authorised request.
-#[derive(Clone, Debug)]
-pub struct Client {
-    pub access: Access,
-    pub peer: Option<Peer>,
-}
-
-impl FromRequestParts<Arc<App>> for Client {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {
-        let access = parts.extensions.get::<Access>().cloned().unwrap_or(Access::Open);
-        Ok(Self { access, peer: parts.extensions.get::<Peer>().copied() })
-    }
-}
-
-impl Client {
-    fn token(&self) -> Option<&str> {
-        self.access.token().map(|token| token.name())
-    }
-}
-
-impl fmt::Display for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.token() {
-            Some(token) => write!(f, "by token `{token}`")?,
-            None => f.write_str("without a token")?,
-        }
-        write!(f, " from {}", address(self.peer))
-    }
-}
-
 fn address(client: Option<Peer>) -> String {
     client.map_or_else(|| "an unknown address".to_owned(), |Peer(it)| it.to_canonical().to_string())
 }
@@ -175,18 +158,20 @@ impl Limited {
 /// Logs a change of a tag, whose value is not part of the line. `outcome` is `ok`, or the code of
 /// the problem.
 pub fn changed_tag(
-    client: &Client,
+    (token, client): (Option<&str>, Option<Peer>),
     (action, verb): (&str, &str),
     (trip, key): (&str, &str),
     outcome: &str,
 ) {
+    let by = token.map_or("without a token".to_owned(), |token| format!("by token `{token}`"));
     let failed = match outcome {
         "ok" => String::new(),
         code => format!(", which failed: {code}"),
     };
+    let client = address(client);
     tracing::info!(
-        target: AUDIT, audit = action, token = client.token(), client = address(client.peer),
-        trip, key, outcome, "audit: tag `{key}` of trip `{trip}` {verb} {client}{failed}"
+        target: AUDIT, audit = action, token, client, trip, key, outcome,
+        "audit: tag `{key}` of trip `{trip}` {verb} {by} from {client}{failed}"
     );
 }
 

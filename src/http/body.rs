@@ -12,8 +12,8 @@ use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::app::App;
-use super::budget::{Exhausted, Share};
-use super::problem::{ParamError, Problem};
+use super::budget::{MAX_BODIES, Share};
+use super::problem::Problem;
 
 /// Maximum size of a login, in bytes.
 pub const MAX_LOGIN: usize = 4 << 10;
@@ -25,7 +25,7 @@ pub const MAX_LOOKUP: usize = 1 << 20;
 pub const MAX_TAG: usize = 32 << 10;
 
 /// Maximum size of a body of samples, in bytes, decompressed.
-pub const MAX_SAMPLES: usize = 16 << 20;
+pub const MAX_SAMPLES: usize = MAX_BODIES / 4;
 
 /// Maximum time between two frames of a body.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,15 +43,9 @@ pub struct Limited<const MAX: usize> {
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
-fn too_large(max: usize) -> Problem {
+pub(super) fn too_large(max: usize) -> Problem {
     let detail = format!("the body is larger than {max} bytes; send it in parts");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
-}
-
-impl From<Exhausted> for Problem {
-    fn from(_: Exhausted) -> Self {
-        Self::busy("memory", "other requests and answers use all the memory allowed for them")
-    }
 }
 
 impl<const MAX: usize> FromRequest<Arc<App>> for Limited<MAX> {
@@ -88,8 +82,12 @@ pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     if essence.contains("json") || UNSPECIFIC.contains(&&*essence) {
         return Ok(());
     }
+    Err(not_json(&essence))
+}
+
+pub(super) fn not_json(essence: &str) -> Problem {
     let detail = format!("content-type `{essence}` is not JSON; send application/json");
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_type", detail))
+    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_type", detail)
 }
 
 fn is_gzip(headers: &HeaderMap) -> Result<bool, Problem> {
@@ -115,7 +113,7 @@ async fn receive<const MAX: usize>(mut body: Body, share: Share) -> Result<Limit
             Problem::cut_off(StatusCode::REQUEST_TIMEOUT, "slow_body", detail)
         })?;
         let Some(frame) = frame else { return Ok(received) };
-        let incomplete = |_| Problem::faults(vec![ParamError::new("body", "it is incomplete")]);
+        let incomplete = |_| Problem::fault("body", "it is incomplete");
         let Ok(data) = frame.map_err(incomplete)?.into_data() else { continue };
         received.push(&data)?;
     }
@@ -143,9 +141,9 @@ fn decompress<const MAX: usize>(gzip: Limited<MAX>) -> Result<Limited<MAX>, Prob
     let mut reader = MultiGzDecoder::new(&gzip.bytes[..]);
     let mut chunk = vec![0; CHUNK];
     loop {
-        let read = reader.read(&mut chunk).map_err(|error| {
-            Problem::faults(vec![ParamError::new("body", format!("not valid gzip: {error}"))])
-        })?;
+        let read = reader
+            .read(&mut chunk)
+            .map_err(|error| Problem::fault("body", format!("not valid gzip: {error}")))?;
         if read == 0 {
             break;
         }

@@ -4,6 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::problem::Problem;
+
+/// Maximum memory of all request bodies, in bytes: four of the largest.
+pub const MAX_BODIES: usize = 64 << 20;
+
+/// Maximum memory of all answers being sent, in bytes.
+pub const MAX_ANSWERS: usize = 64 << 20;
+
 /// A memory limit that requests share.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Semaphore>);
@@ -11,6 +19,12 @@ pub struct Budget(Arc<Semaphore>);
 /// The budget has too few bytes left.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Exhausted;
+
+impl From<Exhausted> for Problem {
+    fn from(_: Exhausted) -> Self {
+        Self::busy("memory", "other requests and answers use all the memory allowed for them")
+    }
+}
 
 impl Budget {
     /// A budget of `max` bytes.

@@ -5,11 +5,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::Json;
+use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,10 +18,11 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::access::Access;
 use super::app::App;
+use super::call::Call;
 use super::clients::{ClientKey, ClientSlot, Peer};
-use super::params::Params;
+use super::examples::merged_event;
 use super::phase::{Phase, draining};
-use super::problem::{ParamError, Problem};
+use super::problem::Problem;
 use super::token::Right;
 use super::trip_response::MAX_LIST;
 use crate::kafka::tail::Offsets;
@@ -42,6 +42,9 @@ const CHUNK: usize = 100;
 
 /// Regular expression of a cursor.
 const CURSOR_PATTERN: &str = r"^[0-9]{1,18}(\.[0-9]{1,18}){0,999}$";
+
+/// Description of 501.
+const NO_FEED: &str = "The store has no change feed, and no topic is read";
 
 impl PartialSchema for FeedCursor {
     fn schema() -> RefOr<Schema> {
@@ -66,15 +69,17 @@ impl From<FeedError> for Problem {
             FeedError::Store(error) => error.into(),
             FeedError::Unavailable(_) => no_changes(detail),
             FeedError::NoChange(_) => Self::new(StatusCode::NOT_FOUND, "no_change", detail),
-            FeedError::Gone { oldest, .. } => {
-                Self::new(StatusCode::GONE, "changes_gone", detail).with("oldest", oldest)
-            }
+            FeedError::Gone { oldest, .. } => changes_gone(detail, oldest),
         }
     }
 }
 
-fn no_changes(detail: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::NOT_IMPLEMENTED, "no_changes", detail.into())
+fn no_changes(detail: impl ToString) -> Problem {
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "no_changes", detail)
+}
+
+fn changes_gone(detail: impl ToString, oldest: impl Serialize) -> Problem {
+    Problem::new(StatusCode::GONE, "changes_gone", detail).with("oldest", oldest)
 }
 
 impl App {
@@ -114,15 +119,19 @@ pub struct ChangePage {
             description = "Maximum events per page; default 100"),
     ),
     responses(
-        (status = 200, description = "A page of events", body = ChangePage),
-        (status = 404, description = "The cursor is past the newest event"),
-        (status = 410, description = "The next events are no longer retained; `oldest` is the cursor of the first that is"),
-        (status = 501, description = "The store has no change feed, and no topic is read"),
+        (status = 200, description = "A page of events", body = ChangePage,
+            example = json!({"changes": [{"seq": 5, "event": merged_event()}], "next": 5})),
+        (status = 404, description = "The cursor is past the newest event", body = Problem,
+            example = json!(Problem::from(FeedError::NoChange("event 7 does not exist; the newest is 5".to_owned())))),
+        (status = 410, description = "The next events are no longer retained; `oldest` is the cursor of the first that is",
+            body = Problem, example = json!(changes_gone("events up to 41 are no longer retained", 42))),
+        (status = 501, description = NO_FEED, body = Problem, example = json!(no_changes("the store has no change feed"))),
     ))]
-pub async fn list(State(app): State<Arc<App>>, mut params: Params) -> Result<Response, Problem> {
+pub async fn list(mut call: Call) -> Result<Json<ChangePage>, Problem> {
+    let (app, params) = (&call.app, &mut call.params);
     let (after, limit) = (params.read("after", FeedCursor::parse), params.limit());
     params.finish()?;
-    let after = resume_cursor(&app, after).await?;
+    let after = resume_cursor(app, after).await?;
     let mut changes = app.feed()?.after(&after, limit)?;
     let mut bytes = 0;
     let fits = changes.iter().take_while(|(_, event)| {
@@ -137,7 +146,7 @@ pub async fn list(State(app): State<Arc<App>>, mut params: Params) -> Result<Res
         let event = RawValue::from_string(event.to_string()).ok()?;
         Some(FeedEvent { seq, event })
     });
-    Ok(Json(ChangePage { changes: changes.collect(), next }).into_response())
+    Ok(Json(ChangePage { changes: changes.collect(), next }))
 }
 
 /// The change feed as server-sent events, from now on or after `Last-Event-ID`.
@@ -147,23 +156,18 @@ pub async fn list(State(app): State<Arc<App>>, mut params: Params) -> Result<Res
     responses(
         (status = 200,
             description = "Server-sent events; `id` is the cursor, `event` the type", body = String, content_type = "text/event-stream"),
-        (status = 410, description = "The events after this one are no longer retained"),
-        (status = 501, description = "The store has no change feed, and no topic is read"),
+        (status = 410, description = "The events after this one are no longer retained", body = Problem,
+            example = json!(changes_gone("events up to 41 are no longer retained", 42))),
+        (status = 501, description = NO_FEED, body = Problem, example = json!(no_changes("the store has no change feed"))),
         (status = 503, description = "Too many streams"),
     ))]
-pub async fn follow(
-    State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
-    peer: Option<Extension<Peer>>,
-    params: Params,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let slot = acquire_stream(&app, &access, peer.map(|Extension(peer)| peer))?;
+pub async fn follow(mut call: Call) -> Result<Response, Problem> {
+    call.params.finish()?;
+    let Call { app, access, peer, headers, .. } = call;
+    let slot = acquire_stream(&app, &access, peer)?;
     let last = headers.get("last-event-id").map(|value| {
         let text = value.to_str().unwrap_or_default();
-        FeedCursor::parse(text)
-            .map_err(|error| Problem::faults(vec![ParamError::new("Last-Event-ID", error)]))
+        FeedCursor::parse(text).map_err(|error| Problem::fault("Last-Event-ID", error))
     });
     let after = resume_cursor(&app, last.transpose()?).await?;
     let permit = Arc::clone(&app.streams).try_acquire_owned();
@@ -186,7 +190,7 @@ fn acquire_stream(
     let Some(peer) = peer else { return Ok(None) };
     let http = &app.options.settings.http;
     let max = peer.limit(http.client_streams, http.streams);
-    let slot = app.client_streams.acquire(ClientKey::from_request(access, peer), max);
+    let slot = app.client_streams.acquire(access.client(peer), max);
     let detail = "this client has too many change streams";
     slot.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))
 }

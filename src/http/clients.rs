@@ -5,7 +5,6 @@ use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::access::Access;
 use super::sessions::SessionKey;
 use super::token::TokenKey;
 
@@ -47,17 +46,6 @@ pub enum ClientKey {
     Token(TokenKey),
     /// An address without a login, or an IPv6 network.
     Network(IpAddr),
-}
-
-impl ClientKey {
-    /// The client of a request: its login, or else its address.
-    #[must_use]
-    pub fn from_request(access: &Access, peer: Peer) -> Self {
-        match access.session() {
-            Some(used) => Self::Session(used.key),
-            None => Self::Network(peer.network()),
-        }
-    }
 }
 
 /// What each client holds now, by client.

@@ -8,7 +8,7 @@ use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::Service;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -202,23 +202,6 @@ async fn answer_briefly(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     tokio::time::timeout(OVERFLOW_TIMEOUT, write).await.map(Result::ok).ok();
 }
 
-/// The routes; adds the peer to each request.
-struct Routes {
-    router: TowerToHyperService<Router>,
-    peer: Peer,
-}
-
-impl Service<Request<Incoming>> for Routes {
-    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
-    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
-    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(self.peer);
-        self.router.call(request)
-    }
-}
-
 async fn answer(
     (stream, acceptor): (TcpStream, Option<Arc<Acceptor>>),
     peer: Peer,
@@ -238,7 +221,11 @@ async fn answer(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS);
-    let routes = Routes { router: TowerToHyperService::new(router), peer };
+    let router = TowerToHyperService::new(router);
+    let routes = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
     let stream = TokioIo::new(Paced::new(stream, PACE));
     let connection = builder.serve_connection(stream, routes);
     tokio::pin!(connection);

@@ -1,17 +1,14 @@
 //! Route that lists devices.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::State;
-use axum::http::{Uri, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::App;
-use super::params::Params;
+use super::call::Call;
+use super::examples::{DEVICE, id, time};
 use super::problem::Problem;
 use super::trip_page::next_link;
 use super::trip_response::with_header;
@@ -74,15 +71,10 @@ impl Device {
         Ok(Self { token: token_of_device(&device_id), last: last.transpose()?, trips, device_id })
     }
 
-    /// An example, with a trip that ends at a time.
-    pub(super) fn example(device_id: &str, end_ms: DeviceTime, trip_id: String) -> Self {
-        let (time, position) = (format_time(end_ms.ms()), LatLon { lat: 52.5212, lon: 13.4112 });
-        Self {
-            device_id: device_id.to_owned(),
-            token: token_of_device(device_id),
-            last: Some(LastSeen { time, position, trip_id }),
-            trips: None,
-        }
+    fn example() -> Self {
+        let (time, position) = (time(12), LatLon { lat: 52.5212, lon: 13.4112 });
+        let last = Some(LastSeen { time, position, trip_id: id(0) });
+        Self { device_id: DEVICE.to_owned(), token: DEVICE.to_owned(), last, trips: None }
     }
 }
 
@@ -106,19 +98,17 @@ pub struct DevicePage {
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
     ),
     responses(
-        (status = 200, description = "A page; `Link` is the URL of the next", body = DevicePage),
+        (status = 200, description = "A page; `Link` is the URL of the next", body = DevicePage,
+            example = json!({"devices": [Device::example()], "next": null})),
     ))]
-pub async fn list(
-    State(app): State<Arc<App>>,
-    uri: Uri,
-    mut params: Params,
-) -> Result<Response, Problem> {
+pub async fn list(mut call: Call) -> Result<Response, Problem> {
+    let params = &mut call.params;
     let (day, limit, cursor) = (params.day(), params.limit(), params.cursor());
     let has_last = params.flag_or("last", true);
     params.finish()?;
     let scope = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     let after = cursor.map(|cursor| cursor.device_id);
-    let store = app.store()?;
+    let store = call.app.store()?;
     let mut found = store.devices(scope, after.as_deref(), limit + 1).await?;
     let is_more = found.len() > limit;
     found.truncate(limit);
@@ -128,7 +118,7 @@ pub async fn list(
         t_star_ms: DeviceTime(0),
     });
     let next = next.map(|next| next.key_text());
-    let link = next.as_deref().map(|next| next_link(&uri, next));
+    let link = next.as_deref().map(|next| next_link(&call.uri, next));
     let reads: Vec<_> =
         found.into_iter().map(|id| Device::read(&store, id, has_last, day)).collect();
     let devices = stream::iter(reads).buffered(CONCURRENCY).try_collect().await?;

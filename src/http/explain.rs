@@ -1,40 +1,33 @@
 //! Route that explains a trip.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
 
-use super::app::App;
-use super::fresh::find;
-use super::params::Params;
+use super::call::{Call, Segments};
+use super::descriptions::TRIP_ID;
+use super::examples;
+use super::fresh::{IdLookup, find};
 use super::problem::Problem;
-use super::trip_response::{LARGE, approximate_size};
-use super::trips::path_segment;
+use super::trip_response::LARGE;
+use crate::ops::trip_page::approximate_size;
 use crate::store::SideTables as _;
 use crate::views::Explanation;
 
 /// History of a trip: the log positions of the samples that minted it, merged others into it and
 /// changed it last.
 #[utoipa::path(get, path = "/v1/trips/{id}/explain", tag = "trips", operation_id = "explain",
-    params(("id" = String, Path, description = "Text, key or UUID form",
-        example = "truck-17~20261120T213800.123Z")),
+    params(("id" = String, Path, description = TRIP_ID, example = "truck-17~20261120T213800.123Z")),
     responses(
         (status = 200, description = "The history in the trip's row; `tstar explain` also reads the log",
-            body = Explanation),
+            body = Explanation, example = json!(examples::explanation())),
     ))]
 pub async fn by_id(
-    State(app): State<Arc<App>>,
-    id: Result<Path<String>, PathRejection>,
-    params: Params,
-) -> Result<Response, Problem> {
-    let id = path_segment(id)?;
-    params.finish()?;
-    let found = find(&app, &id, None).await?;
+    mut call: Call,
+    Segments(id): Segments<String>,
+) -> Result<Json<Explanation>, Problem> {
+    call.params.finish()?;
+    let IdLookup { found, .. } = find(&call.app, &id, None).await?;
     let is_large = approximate_size(&found.row) > LARGE;
-    let epochs = app.store()?.epochs().await?;
+    let epochs = call.app.store()?.epochs().await?;
     let work = move || Explanation::from_row(&found.row, &id, found.t_star_ms, &epochs).map(Json);
-    Ok(app.run_if(is_large, work).await?.into_response())
+    Ok(call.app.run_if(is_large, work).await?)
 }

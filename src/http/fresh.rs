@@ -1,24 +1,17 @@
 //! Answers that see the memory of the daemon in this process. They name the instance that owns a
 //! device if that is another one, which is never asked: its name is what it says of itself.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 
 use super::app::App;
 use super::params::Params;
 use super::problem::Problem;
-use super::trips::gone;
 use crate::identity::AnyId;
-use crate::model::scalar::{DeviceTime, Version};
+use crate::model::scalar::Version;
 use crate::model::time::format_time;
-use crate::pipeline::daemon::LiveWorkers;
+use crate::ops::lookup::{FoundTrip, Fresh, NoTrip};
 use crate::store::fresh::FreshStore;
-use crate::store::{AnyStore, LookupResult, TripRow, TripStore as _};
-use crate::views::Match;
-
-/// The store of a request, behind the memory of the daemon.
-pub(super) type Fresh<'a> = FreshStore<'a, AnyStore, Option<Arc<LiveWorkers>>>;
+use crate::store::{AnyStore, Forget, LookupResult, TripStore as _};
 
 impl App {
     /// The store, behind the memory of the daemon if this process has one.
@@ -37,11 +30,6 @@ impl App {
         };
         owners.other(partition)
     }
-}
-
-/// The store alone.
-pub(super) fn of_store(store: &AnyStore) -> Fresh<'_> {
-    FreshStore::new(store, None)
 }
 
 impl Params {
@@ -71,15 +59,10 @@ pub(super) fn require(
     Err(problem.with_owner(owner))
 }
 
-/// The trip of an id.
-pub(super) struct FoundTrip {
-    pub row: Box<TripRow>,
-    /// The time of the id, ms.
-    pub t_star_ms: DeviceTime,
-    /// How the id relates to the trip.
-    pub matched: Match,
-    /// Whether the trip comes from memory and is newer than the store.
-    pub is_fresh: bool,
+/// A trip that was looked up by an id.
+pub(super) struct IdLookup {
+    pub id: AnyId,
+    pub found: FoundTrip,
     /// The other instance that owns the device.
     pub owner: Option<String>,
 }
@@ -87,15 +70,13 @@ pub(super) struct FoundTrip {
 /// Finds the trip of an id.
 pub(super) async fn find(
     app: &App,
-    id: &str,
+    text: &str,
     min_version: Option<Version>,
-) -> Result<FoundTrip, Problem> {
-    let parsed =
-        AnyId::parse(id).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "bad_id", error))?;
-    let t_star_ms = parsed.t_star_ms();
+) -> Result<IdLookup, Problem> {
+    let id = AnyId::parse(text)?;
     let store = app.store()?;
-    let found = app.fresh(&store).find(&parsed).await?;
-    let device = match (&found.result, &parsed) {
+    let found = app.fresh(&store).find(&id).await?;
+    let device = match (&found.result, &id) {
         (LookupResult::Trip(row), _) => Some(row.device_id.as_str()),
         (_, AnyId::Trip(id)) => Some(id.device_id.as_str()),
         (_, AnyId::Uuid(_)) => None,
@@ -105,18 +86,23 @@ pub(super) async fn find(
         None => None,
     };
     require(min_version, owner.as_ref(), |version| found.covers(version))?;
-    let is_fresh = found.is_fresh;
-    match found.result {
-        LookupResult::Trip(row) => {
-            let matched = Match::classify(t_star_ms, &row);
-            Ok(FoundTrip { matched, t_star_ms, row, is_fresh, owner })
-        }
-        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
-        LookupResult::Unknown => {
-            let time = format_time(t_star_ms.ms());
-            let detail = format!("no trip has the id `{id}`: no trip of its device covers {time}");
-            let problem = Problem::new(StatusCode::NOT_FOUND, "no_trip", detail);
-            Err(problem.with_owner(owner.as_ref()))
+    let found = FoundTrip::new(found, text, id.t_star_ms());
+    let found = found.map_err(|none| no_trip(none, owner.as_ref()))?;
+    Ok(IdLookup { id, found, owner })
+}
+
+pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
+    let before = format_time(forget.before_ms.ms());
+    let detail = format!("the trips of device `{device_id}` before {before} were erased");
+    Problem::new(StatusCode::GONE, "gone", detail)
+}
+
+/// The answer for an id without a trip.
+pub(super) fn no_trip(none: NoTrip, owner: Option<&String>) -> Problem {
+    match none {
+        NoTrip::Gone { device_id, forget } => gone(&device_id, &forget),
+        NoTrip::Unknown { .. } => {
+            Problem::new(StatusCode::NOT_FOUND, "no_trip", none).with_owner(owner)
         }
     }
 }

@@ -54,8 +54,8 @@ pub async fn live() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "health", operation_id = "readyz", security(()),
     params(("verbose" = Option<String>, Query, description = "List each check", allow_reserved)),
     responses(
-        (status = 200, description = "Ready", body = Ready),
-        (status = 503, description = "Not ready", body = Ready),
+        (status = 200, description = "Ready", body = Ready, example = json!({"ready": true})),
+        (status = 503, description = "Not ready", body = Ready, example = json!({"ready": false})),
     ))]
 pub async fn ready(State(app): State<Arc<App>>, query: RawQuery, headers: HeaderMap) -> Response {
     let store = match app.store() {
@@ -89,7 +89,8 @@ fn has_name(pair: &str, name: &str) -> bool {
 
 /// Version and commit of the program.
 #[utoipa::path(get, path = "/version", tag = "health", operation_id = "version", security(()),
-    responses((status = 200, description = "Version and commit", body = Version)))]
+    responses((status = 200, description = "Version and commit", body = Version,
+        example = json!({"version": env!("CARGO_PKG_VERSION"), "commit": "50074b4c6b5b"}))))]
 pub async fn version() -> Json<Version> {
     Json(Version { version: env!("CARGO_PKG_VERSION"), commit: env!("TSTAR_COMMIT") })
 }

@@ -7,7 +7,9 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::params::{Detail, Params};
+use super::trip_response::MAX_LIST;
 use crate::ops::trip_filter::{Bbox, TripFilter};
+use crate::ops::trip_page::PageRequest;
 use crate::views::{Form, PathRule, TRIP_FIELDS};
 
 /// The formats of lists besides JSON, and their media types. The name of a format, after a dot,
@@ -99,9 +101,16 @@ impl ListOptions {
     }
 
     /// Whether the answer needs the tags.
-    pub fn reads_tags(&self) -> bool {
+    fn reads_tags(&self) -> bool {
         let is_shown = |fields: &Vec<String>| fields.iter().any(|field| field == "tags");
         self.filter.tag.is_some() || self.fields.as_ref().is_none_or(is_shown)
+    }
+
+    /// What a page contains.
+    pub fn request(&self) -> PageRequest {
+        let (limit, filter) = (self.limit, self.filter.clone());
+        let (reads_path, reads_tags) = (self.reads_path(), self.reads_tags());
+        PageRequest { limit, max_bytes: MAX_LIST, filter, reads_path, reads_tags }
     }
 
     fn has_path(&self) -> bool {

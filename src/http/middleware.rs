@@ -2,24 +2,23 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use http_body_util::{BodyExt, Collected};
-use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::access::Access;
-use super::app::{App, MAX_ANSWERS};
-use super::budget::Share;
+use super::app::App;
+use super::budget::{MAX_ANSWERS, Share};
 use super::clients::{ClientKey, ClientSlot, Peer};
+use super::page::policy;
 use super::problem::Problem;
 use crate::telemetry as names;
 
@@ -127,31 +126,6 @@ impl AsRef<[u8]> for Accounted {
     }
 }
 
-/// A body that is sent in chunks. All chunks share one buffer, which is freed with the last.
-struct Chunks(Bytes);
-
-impl HttpBody for Chunks {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let length = self.0.len().min(CHUNK);
-        let chunk = (length > 0).then(|| Ok(Frame::data(self.0.split_to(length))));
-        Poll::Ready(chunk)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.len() as u64)
-    }
-}
-
 /// The part of the memory of all answers that one token may take: a half.
 const TOKEN_SHARE: usize = 2;
 
@@ -160,9 +134,8 @@ const TOKEN_SHARE: usize = 2;
 /// addresses.
 fn answer_limits(request: &Request) -> Vec<(ClientKey, usize)> {
     let (access, peer) = (request.extensions().get::<Access>(), request.extensions().get::<Peer>());
-    let client = access
-        .zip(peer)
-        .map(|(access, &peer)| (ClientKey::from_request(access, peer), peer.limit(0, MAX_ANSWERS)));
+    let client =
+        access.zip(peer).map(|(access, &peer)| (access.client(peer), peer.limit(0, MAX_ANSWERS)));
     let token = access.and_then(Access::token);
     let token = token.map(|it| (ClientKey::Token(it.key()), MAX_ANSWERS / TOKEN_SHARE));
     client.into_iter().chain(token).collect()
@@ -192,50 +165,32 @@ pub async fn limit_memory(
     });
     let of_client = of_client.collect::<Result<Vec<_>, _>>()?;
     let share = app.answers.reserve(bytes)?;
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    parts.headers.entry(header::CONTENT_LENGTH).or_insert(length.into());
     let Ok(bytes) = body.collect().await.map(Collected::to_bytes) else {
         return Err(Problem::busy("memory", "the answer was cut off"));
     };
-    let chunks = Chunks(Bytes::from_owner(Accounted { bytes, _shares: (share, of_client) }));
-    Ok(Response::from_parts(parts, Body::new(chunks)))
+    // All chunks share one buffer, which is freed with the last.
+    let bytes = Bytes::from_owner(Accounted { bytes, _shares: (share, of_client) });
+    let chunk = move |at| Ok::<_, Infallible>(bytes.slice(at..length.min(at + CHUNK)));
+    let chunks = stream::iter((0..length).step_by(CHUNK).map(chunk));
+    Ok(Response::from_parts(parts, Body::from_stream(chunks)))
 }
 
-/// Sets the security and cache headers of every answer.
-pub async fn set_headers(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    let mut put = |name: HeaderName, value: &str| {
-        if let (false, Ok(value)) = (headers.contains_key(&name), HeaderValue::from_str(value)) {
-            headers.insert(name, value);
-        }
-    };
-    put(header::CONTENT_SECURITY_POLICY, &app.policy);
-    put(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    put(header::X_FRAME_OPTIONS, "DENY");
-    put(header::REFERRER_POLICY, "no-referrer");
-    put(header::CACHE_CONTROL, "private, no-cache");
-    if app.has_tls() {
-        put(header::STRICT_TRANSPORT_SECURITY, HSTS);
-    }
-    response
-}
-
-/// The `Content-Security-Policy` of the page: resources from this server only, and tiles from the
-/// host of `tiles`.
-pub fn policy(tiles: Option<&str>) -> String {
-    let origin = tiles.and_then(|url| {
-        let (scheme, rest) = url.split_once("://")?;
-        let host = rest.split('/').next()?.replace("{s}", "*");
-        let is_host = |it: &str| {
-            it.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:*[]".contains(&byte))
-        };
-        is_host(&host).then(|| format!(" {scheme}://{host}"))
-    });
-    format!(
-        "default-src 'self'; img-src 'self' data:{}; object-src 'none'; base-uri 'none'; \
-         form-action 'self'; frame-ancestors 'none'",
-        origin.unwrap_or_default()
-    )
+/// The security and cache headers of every answer that has none of its own.
+pub fn headers(app: &App) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let policy = policy(app.options.settings.http.tiles.as_deref());
+    let fixed = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "private, no-cache"),
+    ];
+    let of_tls = app.has_tls().then_some((header::STRICT_TRANSPORT_SECURITY, HSTS));
+    let fixed = fixed.into_iter().chain(of_tls);
+    let fixed = fixed.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    let policy = HeaderValue::from_str(&policy).ok();
+    policy.map(|policy| (header::CONTENT_SECURITY_POLICY, policy)).into_iter().chain(fixed)
 }
 
 /// Answers requests to unknown paths.

@@ -12,13 +12,13 @@
 //! | `reloaded` | files that are read again when they change |
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
-//! | `params`, `path_params`, `body` | parameters and bodies of requests |
+//! | `call`, `params`, `body` | what handlers read of a request |
 //! | `trips`, `trip_lists`, `summary`, `explain`, `tags` | routes of trips |
 //! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
 //! | `fresh` | answers that see the memory of the daemon in this process, and name other owners |
 //! | `trip_response`, `problem` | responses |
 //! | `page` | the map page, embedded |
-//! | `openapi`, `examples` | the description of the API |
+//! | `openapi`, `descriptions`, `examples` | the description of the API |
 
 mod access;
 mod app;
@@ -26,9 +26,11 @@ mod apps;
 mod audit;
 mod body;
 mod budget;
+mod call;
 mod changes;
 mod clients;
 mod connection;
+mod descriptions;
 mod devices;
 mod examples;
 mod explain;
@@ -40,7 +42,6 @@ pub mod openapi;
 mod origin;
 mod page;
 mod params;
-mod path_params;
 mod phase;
 mod problem;
 mod reloaded;
@@ -68,10 +69,11 @@ use tokio::net::TcpListener;
 use tokio::time::MissedTickBehavior;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use app::{App, Options, Readiness};
+pub use app::{App, Options};
 pub use connection::Tls;
 pub use phase::OpenStore;
 pub use tokens::{TokenSet, Tokens};
@@ -152,7 +154,7 @@ fn router(app: &Arc<App>) -> Router {
     let of_apps = Router::from(app_routes())
         .layer(limit_requests())
         .layer(from_fn_with_state(Arc::clone(app), access::require_token));
-    guarded
+    let router = guarded
         .merge(of_apps)
         .merge(open_routes())
         .fallback(middleware::not_found)
@@ -160,8 +162,12 @@ fn router(app: &Arc<App>) -> Router {
         .layer(from_fn(middleware::limit_time))
         .layer(from_fn_with_state(Arc::clone(app), middleware::check_host))
         .layer(cors(&app.options.settings.http.cors))
-        .layer(CompressionLayer::new())
-        .layer(from_fn_with_state(Arc::clone(app), middleware::set_headers))
+        .layer(CompressionLayer::new());
+    let with_header = |router: Router<_>, (name, value)| {
+        router.layer(SetResponseHeaderLayer::if_not_present(name, value))
+    };
+    middleware::headers(app)
+        .fold(router, with_header)
         .route_layer(from_fn(middleware::measure))
         .with_state(Arc::clone(app))
 }

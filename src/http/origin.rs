@@ -27,7 +27,7 @@ fn is_same_origin(headers: &HeaderMap, is_tls: bool) -> Option<bool> {
     Some(is_scheme && authority.eq_ignore_ascii_case(host))
 }
 
-fn foreign(detail: &str) -> Problem {
+pub fn foreign(detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
 }
 

@@ -75,6 +75,24 @@ assets! {
     "page/vendor/" "world.json": "application/json",
 }
 
+/// The `Content-Security-Policy` of the page: resources from this server only, and tiles from the
+/// host of `tiles`.
+pub fn policy(tiles: Option<&str>) -> String {
+    let origin = tiles.and_then(|url| {
+        let (scheme, rest) = url.split_once("://")?;
+        let host = rest.split('/').next()?.replace("{s}", "*");
+        let is_host = |it: &str| {
+            it.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:*[]".contains(&byte))
+        };
+        is_host(&host).then(|| format!(" {scheme}://{host}"))
+    });
+    format!(
+        "default-src 'self'; img-src 'self' data:{}; object-src 'none'; base-uri 'none'; \
+         form-action 'self'; frame-ancestors 'none'",
+        origin.unwrap_or_default()
+    )
+}
+
 /// Serves the page.
 pub async fn index(headers: HeaderMap) -> Response {
     asset(Path("index.html".to_owned()), headers).await.into_response()

@@ -1,8 +1,7 @@
 //! Parameters of a request. All faults are reported at once.
 
-use axum::extract::{FromRequestParts, Query};
-use axum::http::request::Parts;
-
+use axum::extract::Query;
+use axum::http::Uri;
 use utoipa::openapi::{KnownFormat, Object, OneOf, RefOr, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -37,16 +36,13 @@ pub struct Params {
     faults: Vec<ParamError>,
 }
 
-impl<S: Sync> FromRequestParts<S> for Params {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-        Ok(Self { unread: pairs.map(|pairs| pairs.0).unwrap_or_default(), faults: Vec::new() })
-    }
-}
-
 impl Params {
+    /// The parameters of a URL.
+    pub fn of_uri(uri: &Uri) -> Self {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+        Self { unread: pairs.map(|pairs| pairs.0).unwrap_or_default(), faults: Vec::new() }
+    }
+
     /// An optional text.
     pub fn text(&mut self, name: &str) -> Option<String> {
         let at = self.unread.iter().position(|(other, _)| other == name)?;
@@ -56,14 +52,6 @@ impl Params {
             self.unread.retain(|(other, _)| other != name);
         }
         Some(value)
-    }
-
-    /// A required text; empty if it is missing.
-    pub fn required(&mut self, name: &str) -> String {
-        self.text(name).unwrap_or_else(|| {
-            self.fault(name, "missing");
-            String::new()
-        })
     }
 
     /// An optional parameter, parsed by `parse`.
@@ -76,13 +64,18 @@ impl Params {
         parse(&text).map_err(|error| self.fault(name, error)).ok()
     }
 
-    /// The required device id; `None` after a fault.
-    pub fn device(&mut self) -> Option<DeviceId> {
-        let device = self.required("device");
-        if self.has_fault("device") {
-            return None;
+    /// A required parameter, parsed by `parse`; `None` after a fault.
+    pub fn required<T, E: ToString>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let text = self.text(name);
+        if text.is_none() {
+            self.fault(name, "missing");
         }
-        DeviceId::new(device).map_err(|error| self.fault("device", error)).ok()
+        let text = text.filter(|_| !self.has_fault(name))?;
+        parse(&text).map_err(|error| self.fault(name, error)).ok()
     }
 
     /// The device id in the URL path, decoded: its token, or else the id itself. `None` after a
@@ -90,19 +83,6 @@ impl Params {
     pub fn token(&mut self, segment: &str) -> Option<DeviceId> {
         let device = device_of_token(segment).or_else(|_| DeviceId::new(segment));
         device.map_err(|error| self.fault("token", error)).ok()
-    }
-
-    /// A required time, ms since 1970.
-    pub fn required_time(&mut self, name: &str) -> DeviceTime {
-        let text = self.required(name);
-        match (self.has_fault(name), parse_time(&text)) {
-            (false, Ok(time_ms)) => DeviceTime(time_ms),
-            (false, Err(error)) => {
-                self.fault(name, error);
-                DeviceTime(0)
-            }
-            (true, _) => DeviceTime(0),
-        }
     }
 
     /// The span from `from` to `to`, ms since 1970, both inclusive and optional. It is empty if
@@ -233,11 +213,12 @@ impl Params {
     }
 
     /// Reports all faults. Parameters that were not read are unknown, which is a fault, too.
-    pub fn finish(mut self) -> Result<(), Problem> {
+    pub fn finish(&mut self) -> Result<(), Problem> {
         for (name, _) in std::mem::take(&mut self.unread) {
             self.fault(&name, "unknown parameter");
         }
-        if self.faults.is_empty() { Ok(()) } else { Err(Problem::faults(self.faults)) }
+        let faults = std::mem::take(&mut self.faults);
+        if faults.is_empty() { Ok(()) } else { Err(Problem::faults(faults)) }
     }
 }
 

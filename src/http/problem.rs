@@ -78,6 +78,11 @@ impl Problem {
         }
     }
 
+    /// A `bad_request` with the only fault of the request.
+    pub fn fault(location: &str, problem: impl ToString) -> Self {
+        Self::faults(vec![ParamError::new(location, problem)])
+    }
+
     /// A `bad_request` with all faults of the request.
     pub fn faults(faults: Vec<ParamError>) -> Self {
         let all: Vec<_> =
@@ -87,9 +92,9 @@ impl Problem {
         problem
     }
 
-    /// Whether a retry would get the same answer.
-    pub fn is_final(&self) -> bool {
-        self.status < 500
+    /// HTTP status.
+    pub fn status(&self) -> u16 {
+        self.status
     }
 
     /// Message for people.
@@ -191,6 +196,6 @@ impl From<ViewError> for Problem {
 
 impl From<IdError> for Problem {
     fn from(error: IdError) -> Self {
-        Self::faults(vec![ParamError::new("id", error)])
+        Self::new(StatusCode::BAD_REQUEST, "bad_id", error)
     }
 }

@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use utoipa::ToSchema;
 
-use super::access::Access;
 use super::app::App;
 use super::body::{Limited, MAX_SAMPLES, require_json};
-use super::params::{Moment, Params};
-use super::problem::{ParamError, Problem};
+use super::call::Call;
+use super::examples::{DEVICE, time};
+use super::params::Moment;
+use super::problem::Problem;
 use crate::log::append::{IngestError, Records, SampleResult, SampleSink};
-use crate::model::scalar::DeviceTime;
-use crate::model::time::format_time;
 use crate::model::visible::with_causes;
 use crate::store::StoreError;
 
@@ -58,11 +56,10 @@ pub struct SampleBody {
 }
 
 impl SampleBody {
-    /// An example at a time.
-    pub(super) fn example(time_ms: DeviceTime) -> Self {
+    fn example() -> Self {
         Self {
-            device_id: "truck-17".to_owned(),
-            time: format_time(time_ms.ms()),
+            device_id: DEVICE.to_owned(),
+            time: time(0),
             lat: 52.52,
             lon: 13.41,
             speed: Some(13.9),
@@ -92,33 +89,32 @@ pub struct Results {
 /// the store, or acknowledged by the brokers of its topic.
 #[utoipa::path(post, path = "/v1/samples", tag = "samples", operation_id = "samples",
     request_body(description = "NDJSON or a JSON array of samples; gzip with `Content-Encoding: gzip`",
-        content((Vec<SampleBody> = "application/json"), (String = "application/x-ndjson"))),
+        content((Vec<SampleBody> = "application/json", example = json!([SampleBody::example()])), (String = "application/x-ndjson"))),
     responses(
-        (status = 200, description = "The result of each sample, in order", body = Results),
+        (status = 200, description = "The result of each sample, in order", body = Results,
+            example = json!({"taken": 1, "refused": 1, "results": [
+                {"status": "end", "reason": null, "message": null},
+                {"status": "dead", "reason": "missing_field", "message": "lat is absent"},
+            ]})),
         (status = 400, description = "The body holds no samples"),
-        (status = 403, description = "The server does not accept samples (`takes_no_samples`), or the token does not have the right `write` (`forbidden`)"),
+        (status = 403, description = "The server does not accept samples (`takes_no_samples`), or the token does not have the right `write` (`forbidden`)",
+            body = Problem, example = json!(takes_no_samples())),
         (status = 503, description = "The store or its topic cannot be written now"),
         (status = 507, description = "There is no place for the samples that cannot be used (`letters_full`)"),
     ))]
-pub async fn post_samples(
-    State(app): State<Arc<App>>,
-    params: Params,
-    request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+pub async fn post_samples(mut call: Call, request: Request) -> Result<Json<Results>, Problem> {
+    call.params.finish()?;
+    let app = &call.app;
     let sink = app.sink()?;
-    let (headers, token) = (request.headers().clone(), Access::token_name(request.extensions()));
-    require_json(&headers)?;
-    let mut body = Limited::<MAX_SAMPLES>::from_request(request, &app).await?;
+    require_json(&call.headers)?;
+    let mut body = Limited::<MAX_SAMPLES>::from_request(request, app).await?;
     let _permit = body.permit.take();
     let records = app.run_blocking(move || split(body)).await?;
-    let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let records = records.with_headers(headers).sent_by(&token);
-    let results = sink.ingest(records).await?;
+    let results = sink.ingest(call.sent(records)).await?;
     count("/v1/samples", &results);
     let refused = results.iter().filter(|result| !result.is_taken()).count();
     let taken = results.len() - refused;
-    Ok(Json(Results { taken, refused, results }).into_response())
+    Ok(Json(Results { taken, refused, results }))
 }
 
 impl App {
@@ -128,17 +124,26 @@ impl App {
     /// 403 if the server does not accept samples, 503 until it is known where they go.
     pub(super) fn sink(&self) -> Result<Arc<SampleSink>, Problem> {
         if self.options.tokens.is_none() {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "takes_no_samples",
-                "this server does not accept samples; start it with --token-file",
-            ));
+            return Err(takes_no_samples());
         }
         self.opened()?.sink.ok_or_else(|| {
             let detail = "the log is not connected yet; see /readyz?verbose";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "log_unavailable", detail)
         })
     }
+}
+
+impl Call {
+    /// Records with what the request says of them.
+    pub(super) fn sent(&self, records: Records) -> Records {
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        records.with_headers(headers).sent_by(self.token_name().unwrap_or_default())
+    }
+}
+
+pub(super) fn takes_no_samples() -> Problem {
+    let detail = "this server does not accept samples; start it with --token-file";
+    Problem::new(StatusCode::FORBIDDEN, "takes_no_samples", detail)
 }
 
 /// Counts samples that came by a route, by result.
@@ -155,8 +160,7 @@ pub(super) fn count(route: &'static str, results: &[SampleResult]) {
 /// Splits a body into records, which hold its memory share until the last one is dropped.
 fn split(body: Limited<MAX_SAMPLES>) -> Result<Records, Problem> {
     let Limited { bytes, mut share, .. } = body;
-    let records = Records::from_body(bytes)
-        .map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
+    let records = Records::from_body(bytes).map_err(|error| Problem::fault("body", error))?;
     share.grow(records.len() * SAMPLE_OVERHEAD)?;
     Ok(records.guarded(share))
 }
@@ -172,7 +176,7 @@ impl From<IngestError> for Problem {
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "letters_full", detail)
             }
             IngestError::Store(error) => error.into(),
-            IngestError::TooMany => Self::faults(vec![ParamError::new("body", error.to_string())]),
+            IngestError::TooMany => Self::fault("body", error),
             error @ IngestError::NotExpressible { .. } => {
                 Self::new(StatusCode::CONFLICT, "not_expressible", error)
             }

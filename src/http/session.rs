@@ -1,26 +1,24 @@
 //! Routes of logins, and of the settings of the page.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{FromRequest as _, Request};
+use axum::http::{StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Response};
-use axum::{Extension, extract::FromRequest};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::access::{Access, COOKIE, Denied, SECURE_COOKIE, require, unauthorized};
-use super::app::App;
-use super::audit::LOGIN;
+use super::access::{COOKIE, SECURE_COOKIE, require, unauthorized};
+use super::audit::{Denied, LOGIN};
 use super::body::{Limited, MAX_LOGIN};
-use super::clients::Peer;
+use super::call::Call;
+use super::examples::time;
 use super::origin;
 use super::page::PageSettings;
-use super::problem::{ParamError, Problem};
+use super::problem::Problem;
 use super::sessions::MAX_AGE_S;
 use super::token::Right;
 use crate::model::time::format_time;
+use crate::timeline::Limits;
 
 /// A login request.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -36,38 +34,35 @@ fn cookie(id: &str, max_age_s: i64, is_secure: bool) -> String {
     format!("{name}={id}{secure}; HttpOnly; SameSite=Strict; Path=/; Max-Age={max_age_s}")
 }
 
+/// An example of what is wrong with a request.
+const FOREIGN: &str = "the request is from a page of another origin";
+
 /// Starts a session and sets its cookie.
 #[utoipa::path(post, path = "/v1/login", tag = "session", operation_id = "login",
-    request_body = Login, security(()),
+    request_body(content = Login, example = json!({"token": "correct-horse-battery"})), security(()),
     responses(
         (status = 204, description = "The cookie is set"),
         (status = 400, description = "The body is not a valid login, or the server has no token"),
         (status = 401, description = "The token is wrong"),
-        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `read` (`forbidden`)"),
+        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `read` (`forbidden`)",
+            body = Problem, example = json!(origin::foreign(FOREIGN))),
     ))]
-pub async fn login(
-    State(app): State<Arc<App>>,
-    peer: Option<Extension<Peer>>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let headers = request.headers().clone();
+pub async fn login(call: Call, request: Request) -> Result<Response, Problem> {
+    let Call { app, headers, peer, .. } = call;
     origin::reject_foreign(&headers, app.has_tls())?;
     let Limited { bytes, .. } = Limited::<MAX_LOGIN>::from_request(request, &app).await?;
     let login: Result<Login, _> = serde_json::from_slice(&bytes);
-    let login = login.map_err(|error| Problem::faults(vec![ParamError::new("body", error)]))?;
+    let login = login.map_err(|error| Problem::fault("body", error))?;
     let Some(tokens) = &app.options.tokens else {
-        let problem = "this server has no token";
-        return Err(Problem::faults(vec![ParamError::new("token", problem)]));
+        return Err(Problem::fault("token", "this server has no token"));
     };
     let token = tokens.current().find(&login.token);
-    let client = peer.map(|Extension(peer)| peer);
     let token = token.ok_or_else(|| {
-        app.audit.unauthorized(Denied::WrongToken, LOGIN, client);
+        app.audit.unauthorized(Denied::WrongToken, LOGIN, peer);
         unauthorized("the token is wrong")
     })?;
     // Without it, the page cannot show anything.
-    require(&token, Right::Read)
-        .inspect_err(|_| app.audit.forbidden(token.name(), LOGIN, client))?;
+    require(&token, Right::Read).inspect_err(|_| app.audit.forbidden(token.name(), LOGIN, peer))?;
     // A browser has one session: a new login ends the former one.
     if let Some(used) = app.session_of(&headers) {
         app.sessions.close(&used.key);
@@ -76,7 +71,7 @@ pub async fn login(
         tracing::error!(%error, "cannot read random bytes");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "cannot start a session now")
     })?;
-    app.audit.session("login", &token, client);
+    app.audit.session("login", &token, peer);
     let cookie = cookie(&id, MAX_AGE_S, origin::is_secure(&headers, app.has_tls()));
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
@@ -85,20 +80,18 @@ pub async fn login(
 #[utoipa::path(post, path = "/v1/logout", tag = "session", operation_id = "logout", security(()),
     responses(
         (status = 204, description = "The session is ended"),
-        (status = 403, description = "The request is from a page of another origin"),
+        (status = 403, description = "The request is from a page of another origin", body = Problem,
+            example = json!(origin::foreign(FOREIGN))),
     ))]
-pub async fn logout(
-    State(app): State<Arc<App>>,
-    peer: Option<Extension<Peer>>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub async fn logout(call: Call) -> Result<Response, Problem> {
+    let Call { app, headers, peer, .. } = call;
     origin::reject_foreign(&headers, app.has_tls())?;
     if let Some(used) = app.session_of(&headers) {
         origin::require_same(&headers, app.has_tls())?;
         app.sessions.close(&used.key);
         let tokens = app.options.tokens.as_ref();
         if let Some(token) = tokens.and_then(|tokens| tokens.current().by_key(used.token)) {
-            app.audit.session("logout", &token, peer.map(|it| it.0));
+            app.audit.session("logout", &token, peer);
         }
     }
     let removed = [true, false].map(|is_secure| (header::SET_COOKIE, cookie("", 0, is_secure)));
@@ -107,11 +100,9 @@ pub async fn logout(
 
 /// Settings of the map page.
 #[utoipa::path(get, path = "/v1/page", tag = "session", operation_id = "page",
-    responses((status = 200, description = "The settings", body = PageSettings)))]
-pub async fn page(
-    State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
-) -> Result<Response, Problem> {
+    responses((status = 200, description = "The settings", body = PageSettings, example = json!(example()))))]
+pub async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
+    let app = &call.app;
     let opened = app.opened()?;
     let stream = app.feed().is_ok_and(|feed| feed.is_available());
     Ok(Json(PageSettings {
@@ -121,7 +112,18 @@ pub async fn page(
         version: env!("CARGO_PKG_VERSION"),
         max_gap_ms: opened.max_gap_ms,
         now: format_time(app.now_ms()),
-        logged_in: access.session().is_some(),
-    })
-    .into_response())
+        logged_in: call.access.session().is_some(),
+    }))
+}
+
+fn example() -> PageSettings {
+    PageSettings {
+        tiles: None,
+        tiles_attribution: None,
+        stream: true,
+        version: env!("CARGO_PKG_VERSION"),
+        max_gap_ms: Limits::default().max_gap_ms,
+        now: time(20),
+        logged_in: false,
+    }
 }

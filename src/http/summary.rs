@@ -1,17 +1,13 @@
 //! Route of sums over trips.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::App;
-use super::params::{Moment, Params};
-use super::path_params::StopParams;
-use super::problem::{ParamError, Problem};
+use super::call::Call;
+use super::descriptions::StopParams;
+use super::params::Moment;
+use super::problem::Problem;
 use crate::identity::DeviceId;
 use crate::model::visible::with_causes;
 use crate::ops::summary::{SummaryError, SummaryKey, SummaryRequest, Sums, sum_up};
@@ -66,9 +62,7 @@ impl From<SummaryError> for Problem {
     fn from(error: SummaryError) -> Self {
         match error {
             SummaryError::Store(error) => error.into(),
-            SummaryError::TooManyTrips | SummaryError::TooManyRows => {
-                Self::faults(vec![ParamError::new("to", error)])
-            }
+            SummaryError::TooManyTrips | SummaryError::TooManyRows => Self::fault("to", error),
             SummaryError::Row { .. } => {
                 tracing::error!(error = %with_causes(&error), "no summary");
                 Self::malformed_trip("a stored trip is malformed")
@@ -89,10 +83,11 @@ impl From<SummaryError> for Problem {
         StopParams,
     ),
     responses(
-        (status = 200, description = "The sums", body = SummaryAnswer),
+        (status = 200, description = "The sums", body = SummaryAnswer, example = json!(example())),
         (status = 400, description = "The request is not valid, or there are more than 100,000 trips or 10,000 rows; `faults` lists every fault"),
     ))]
-pub async fn summary(State(app): State<Arc<App>>, mut params: Params) -> Result<Response, Problem> {
+pub async fn summary(mut call: Call) -> Result<Json<SummaryAnswer>, Problem> {
+    let params = &mut call.params;
     let span = params.fleet_span();
     let by = params.read("by", |text| match text {
         "device" => Ok(SummaryKey::Device),
@@ -105,12 +100,20 @@ pub async fn summary(State(app): State<Arc<App>>, mut params: Params) -> Result<
     params.finish()?;
     let span = span.expect("it has no fault");
     let request = SummaryRequest { span, device, by: by.unwrap_or(SummaryKey::Day), rule };
-    let found = sum_up(&*app.store()?, &request).await?;
+    let found = sum_up(&*call.app.store()?, &request).await?;
     let row = |(key, sums): (&Option<String>, &Sums)| SummaryRow {
         key: key.clone(),
         sums: SumsJson::new(sums),
     };
     let rows = found.rows.iter().map(row).collect();
     let (total, skipped) = (SumsJson::new(&found.total), found.missing.trips);
-    Ok(Json(SummaryAnswer { rows, total, skipped }).into_response())
+    Ok(Json(SummaryAnswer { rows, total, skipped }))
+}
+
+/// An example of sums by day.
+fn example() -> SummaryAnswer {
+    let sums = Sums { trips: 1, distance_dm: 1569, duration_ms: 720_000, moving_ms: 720_000 };
+    let total = SumsJson::new(&sums);
+    let row = SummaryRow { key: Some("2026-11-20".to_owned()), sums: total.clone() };
+    SummaryAnswer { rows: vec![row], total, skipped: 0 }
 }

@@ -1,30 +1,29 @@
 //! Routes of the tags of a trip.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::app::App;
-use super::audit::{self, Client};
+use super::access::forbidden;
+use super::audit;
 use super::body::{Limited, MAX_TAG, require_json};
-use super::fresh::find;
+use super::call::{Call, Segments};
+use super::descriptions::{CHANGED, FORBIDDEN_CHANGE, TRIP_ID};
+use super::examples::{id, time};
+use super::fresh::{IdLookup, find, no_trip};
 use super::origin;
-use super::params::Params;
-use super::problem::{ParamError, Problem};
+use super::phase::OpenStore;
+use super::problem::Problem;
+use super::token::Right;
 use super::trip_response::with_header;
-use super::trips::path_segment;
-use crate::log::changes::AnnounceError;
+use crate::log::changes::{AnnounceError, ChangeFeed};
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
 use crate::model::visible::with_causes;
-use crate::ops::tags::{self, TagCondition, TagError, TagTarget};
-use crate::store::{StoreError, TripRow};
-use crate::views::{TagJson, TagValues, TripTagJson, tag_values, trip_tags};
+use crate::ops::tags::{self, TagCondition, TagError, TagTarget, TagWriter, WrittenTag};
+use crate::views::{TagJson, TripTagJson, trip_tags};
 
 /// The value of a tag to set.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -52,27 +51,6 @@ pub struct PutTag {
     replaced: Option<TagJson>,
 }
 
-impl App {
-    /// The values of the tags of a trip.
-    pub(super) async fn tags_of(&self, row: &TripRow) -> Result<TagValues, Problem> {
-        let target = TagTarget::new(row, row.t_star_ms);
-        let found: Result<_, StoreError> = tags::of_trip(&*self.store()?, &target).await;
-        Ok(tag_values(&found?))
-    }
-}
-
-impl App {
-    /// Announces tags that were set or, if so marked, removed.
-    async fn announce(
-        &self,
-        device_id: &str,
-        changes: impl IntoIterator<Item = (&Tag, bool)> + Send,
-    ) -> Result<(), Problem> {
-        let Some(feed) = self.opened()?.feed else { return Ok(()) };
-        Ok(feed.announce(device_id, changes).await?)
-    }
-}
-
 impl From<AnnounceError> for Problem {
     fn from(error: AnnounceError) -> Self {
         match error {
@@ -85,39 +63,51 @@ impl From<AnnounceError> for Problem {
     }
 }
 
-type Segments = Result<Path<(String, String)>, PathRejection>;
-
-/// A trip and a key.
-struct Addressed {
+/// A tag to change.
+struct TagChange {
+    call: Call,
+    opened: OpenStore,
+    /// The id of the trip, as the client wrote it.
     id: String,
-    target: TagTarget,
+    lookup: IdLookup,
     key: TagKey,
 }
 
-/// Logs a change of a tag.
-fn log(
-    client: &Client,
-    done: (&str, &str),
-    addressed: &Addressed,
-    answer: &Result<Response, Problem>,
-) {
-    let outcome = answer.as_ref().map_or_else(Problem::code, |_| "ok");
-    audit::changed_tag(client, done, (&addressed.id, &addressed.key.to_string()), outcome);
-}
+impl TagChange {
+    async fn new(mut call: Call, (id, key): (String, String)) -> Result<Self, Problem> {
+        call.params.finish()?;
+        let key = key.parse().map_err(|error| Problem::fault("key", error))?;
+        let lookup = find(&call.app, &id, None).await?;
+        Ok(Self { opened: call.app.opened()?, call, id, lookup, key })
+    }
 
-async fn target(app: &App, id: &str) -> Result<TagTarget, Problem> {
-    let found = find(app, id, None).await?;
-    Ok(TagTarget::new(&found.row, found.t_star_ms))
-}
+    fn writer(&self) -> TagWriter<'_> {
+        let IdLookup { id, found, .. } = &self.lookup;
+        TagWriter {
+            store: self.call.app.fresh(&self.opened.store),
+            feed: self.opened.feed.as_deref().and_then(ChangeFeed::tags),
+            id: (&self.id, id),
+            target: TagTarget::new(&found.row, found.t_star_ms),
+        }
+    }
 
-async fn address(app: &App, segments: Segments, params: Params) -> Result<Addressed, Problem> {
-    let (id, key) = match segments {
-        Ok(Path(segments)) => segments,
-        Err(error) => return Err(Problem::faults(vec![ParamError::new("path", error)])),
-    };
-    params.finish()?;
-    let key = key.parse().map_err(|error| Problem::faults(vec![ParamError::new("key", error)]))?;
-    Ok(Addressed { target: target(app, &id).await?, id, key })
+    fn device(&self) -> &str {
+        &self.lookup.found.row.device_id
+    }
+
+    /// Logs the change, and answers.
+    fn answer(
+        &self,
+        done: (&str, &str),
+        changed: Result<Response, TagError>,
+    ) -> Result<Response, Problem> {
+        let owner = self.lookup.owner.as_ref();
+        let answer = changed.map_err(|error| problem(error, self.device(), owner));
+        let outcome = answer.as_ref().map_or_else(Problem::code, |_| "ok");
+        let client = (self.call.token_name(), self.call.peer);
+        audit::changed_tag(client, done, (&self.id, self.key.as_str()), outcome);
+        answer
+    }
 }
 
 /// What the headers `If-Match` and `If-None-Match` require.
@@ -125,25 +115,27 @@ fn condition(headers: &HeaderMap) -> Result<TagCondition, Problem> {
     let text = |name: HeaderName| {
         headers.get(name).map(|value| value.to_str().unwrap_or_default().trim().to_owned())
     };
-    let fault = |name: &str, problem: String| Problem::faults(vec![ParamError::new(name, problem)]);
     match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
         (None, None) => Ok(TagCondition::Any),
         (Some(it), None) if it == "*" => Ok(TagCondition::Present),
         (Some(it), None) => {
             let revision = it.trim_start_matches("W/").trim_matches('"').parse::<Revision>();
-            revision.map(TagCondition::Revision).map_err(|error| fault("If-Match", error))
+            revision.map(TagCondition::Revision).map_err(|error| Problem::fault("If-Match", error))
         }
         (None, Some(it)) if it == "*" => Ok(TagCondition::Absent),
-        (None, Some(it)) => Err(fault("If-None-Match", format!("`{it}` is not `*`"))),
-        (Some(_), Some(_)) => Err(fault("If-Match", "give it or If-None-Match".to_owned())),
+        (None, Some(it)) => Err(Problem::fault("If-None-Match", format!("`{it}` is not `*`"))),
+        (Some(_), Some(_)) => Err(Problem::fault("If-Match", "give it or If-None-Match")),
     }
 }
 
-fn problem(error: TagError, device_id: &str) -> Problem {
+fn problem(error: TagError, device_id: &str, owner: Option<&String>) -> Problem {
     let detail = error.to_string();
     let problem = |status, code| Problem::new(status, code, &detail);
     match error {
         TagError::Store(error) => error.into(),
+        TagError::Announce(error) => (*error).into(),
+        TagError::NoTrip(none) => no_trip(none, owner),
+        TagError::View(error) => error.into(),
         TagError::Changed(found) => {
             let found = found.map(|found| TripTagJson::new(device_id, &found)).transpose();
             match found {
@@ -161,21 +153,19 @@ fn problem(error: TagError, device_id: &str) -> Problem {
 
 /// The tags of a trip, with those of retired ids that they supersede.
 #[utoipa::path(get, path = "/v1/trips/{id}/tags", tag = "tags", operation_id = "tags",
-    params(("id" = String, Path, description = "Text, key or UUID form",
-        example = "truck-17~20261120T213800.123Z")),
+    params(("id" = String, Path, description = TRIP_ID, example = "truck-17~20261120T213800.123Z")),
     responses(
-        (status = 200, description = "The tags", body = TagList),
+        (status = 200, description = "The tags", body = TagList, example = json!({"tags": [example()]})),
     ))]
 pub async fn list(
-    State(app): State<Arc<App>>,
-    id: Result<Path<String>, PathRejection>,
-    params: Params,
-) -> Result<Response, Problem> {
-    let id = path_segment(id)?;
-    params.finish()?;
-    let target = target(&app, &id).await?;
-    let found = tags::of_trip(&*app.store()?, &target).await?;
-    Ok(Json(TagList { tags: trip_tags(&target.device_id, &found)? }).into_response())
+    mut call: Call,
+    Segments(id): Segments<String>,
+) -> Result<Json<TagList>, Problem> {
+    call.params.finish()?;
+    let found = find(&call.app, &id, None).await?.found;
+    let target = TagTarget::new(&found.row, found.t_star_ms);
+    let tags = tags::of_trip(&*call.app.store()?, &target).await?;
+    Ok(Json(TagList { tags: trip_tags(&target.device_id, &tags)? }))
 }
 
 /// Sets a tag of a trip, at any id that the trip ever had.
@@ -183,115 +173,102 @@ pub async fn list(
 /// The tag stays with the trip when the trip grows or merges. If two ids of a trip have the same
 /// key, the newest counts.
 #[utoipa::path(put, path = "/v1/trips/{id}/tags/{key}", tag = "tags", operation_id = "putTag",
-    request_body = NewTag,
+    request_body(content = NewTag, example = json!({"value": "business"})),
     params(
-        ("id" = String, Path, description = "Text, key or UUID form",
-            example = "truck-17~20261120T213800.123Z"),
+        ("id" = String, Path, description = TRIP_ID, example = "truck-17~20261120T213800.123Z"),
         ("key" = String, Path, pattern = "^[A-Za-z0-9._-]{1,64}$", description = "Key of the tag", example = "purpose"),
         ("If-Match" = Option<String>, Header,
             description = "Write only if the tag has this `ETag`; `*`: only if there is one"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: write only if there is none"),
     ),
     responses(
-        (status = 200, description = "The tag; `ETag` is its revision", body = PutTag),
-        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)"),
-        (status = 409, description = "The trip has 64 keys already (`too_many_tags`)"),
-        (status = 412, description = "The tag was changed (`changed`); `tag` is the one that counts, or null"),
+        (status = 200, description = "The tag; `ETag` is its revision", body = PutTag, example = json!(put_example())),
+        (status = 403, description = FORBIDDEN_CHANGE, body = Problem, example = json!(forbidden("maps", Right::Write))),
+        (status = 409, description = "The trip has 64 keys already (`too_many_tags`)", body = Problem,
+            example = json!(problem(TagError::TooMany, "", None))),
+        (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
     ))]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    client: Client,
-    segments: Segments,
-    params: Params,
-    headers: HeaderMap,
+    call: Call,
+    Segments(path): Segments<(String, String)>,
     body: Limited<MAX_TAG>,
 ) -> Result<Response, Problem> {
-    origin::reject_foreign(&headers, app.has_tls())?;
-    require_json(&headers)?;
-    let condition = condition(&headers)?;
+    origin::reject_foreign(&call.headers, call.app.has_tls())?;
+    require_json(&call.headers)?;
+    let condition = condition(&call.headers)?;
     let value = read_value(&body.bytes)?;
-    let addressed = address(&app, segments, params).await?;
-    let answer = set(&app, &addressed, &value, condition).await;
-    log(&client, ("tag.set", "set"), &addressed, &answer);
-    answer
+    let change = TagChange::new(call, path).await?;
+    let tag = (&change.key, &value);
+    let written = change.writer().set(tag, condition, change.call.app.now_ms()).await;
+    let answer = written.and_then(|written| written_tag(change.device(), &written));
+    change.answer(("tag.set", "set"), answer)
 }
 
-async fn set(
-    app: &App,
-    Addressed { id, target, key }: &Addressed,
-    value: &TagValue,
-    condition: TagCondition,
-) -> Result<Response, Problem> {
-    let store = app.store()?;
-    let set = tags::set(&*store, target, (key, value), condition, app.now_ms()).await;
-    let written = set.map_err(|error| problem(error, &target.device_id))?;
-    // A forget that ran meanwhile does not know of the tag.
-    if let Err(problem) = find(app, id, None).await {
-        if problem.is_final() {
-            tags::undo(&*store, target, &written.tag).await?;
-        }
-        return Err(problem);
-    }
-    app.announce(&target.device_id, [(&written.tag, false)]).await?;
-    let mut superseded = Vec::new();
-    let mut replaced = None;
-    for older in written.before.iter().flat_map(|it| [&it.tag].into_iter().chain(&it.superseded)) {
-        let json = TagJson::new(&target.device_id, older)?;
-        replaced.get_or_insert_with(|| json.clone());
-        if older.t_star_ms != written.tag.t_star_ms {
-            superseded.push(json);
-        }
-    }
-    let (tag, etag) = (TagJson::new(&target.device_id, &written.tag)?, written.tag.revision);
-    let answer = PutTag { tag: TripTagJson { key: key.to_string(), tag, superseded }, replaced };
-    Ok(with_header(Json(answer).into_response(), header::ETAG, &format!("\"{etag}\"")))
+fn written_tag(
+    device: &str,
+    WrittenTag { tag, before }: &WrittenTag,
+) -> Result<Response, TagError> {
+    let json = |tag: &Tag| TagJson::new(device, tag);
+    let replaced = before.as_ref().map(|it| json(&it.tag)).transpose()?;
+    let older = before.iter().flat_map(|it| [&it.tag].into_iter().chain(&it.superseded));
+    let superseded = older.filter(|older| older.t_star_ms != tag.t_star_ms).map(json);
+    let superseded = superseded.collect::<Result<_, _>>()?;
+    let etag = format!("\"{}\"", tag.revision);
+    let tag = TripTagJson { key: tag.key.to_string(), tag: json(tag)?, superseded };
+    let answer = Json(PutTag { tag, replaced }).into_response();
+    Ok(with_header(answer, header::ETAG, &etag))
 }
 
 fn read_value(body: &[u8]) -> Result<TagValue, Problem> {
-    let fault =
-        |place: &str, problem: String| Problem::faults(vec![ParamError::new(place, problem)]);
     let parsed: Result<NewTag, _> = serde_json::from_slice(body);
-    let tag = parsed
-        .map_err(|error| fault("body", format!("{error}; send {{\"value\": \"business\"}}")))?;
-    TagValue::new(tag.value).map_err(|error| fault("value", error.to_string()))
+    let tag = parsed.map_err(|error| {
+        Problem::fault("body", format!("{error}; send {{\"value\": \"business\"}}"))
+    })?;
+    TagValue::new(tag.value).map_err(|error| Problem::fault("value", error))
 }
 
 /// Removes a tag of a trip, at every id that the trip had.
 #[utoipa::path(delete, path = "/v1/trips/{id}/tags/{key}", tag = "tags", operation_id = "deleteTag",
     params(
-        ("id" = String, Path, description = "Text, key or UUID form",
-            example = "truck-17~20261120T213800.123Z"),
+        ("id" = String, Path, description = TRIP_ID, example = "truck-17~20261120T213800.123Z"),
         ("key" = String, Path, pattern = "^[A-Za-z0-9._-]{1,64}$", description = "Key of the tag", example = "purpose"),
         ("If-Match" = Option<String>, Header, description = "Remove only if the tag has this `ETag`"),
     ),
     responses(
         (status = 204, description = "The tag is removed"),
-        (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)"),
-        (status = 404, description = "No trip has the id (`no_trip`), or the trip has no such tag (`no_tag`)"),
-        (status = 412, description = "The tag was changed (`changed`); `tag` is the one that counts, or null"),
+        (status = 403, description = FORBIDDEN_CHANGE, body = Problem, example = json!(forbidden("maps", Right::Write))),
+        (status = 404, description = "No trip has the id (`no_trip`), or the trip has no such tag (`no_tag`)", body = Problem,
+            example = json!(problem(TagError::None("purpose".parse().expect("it is a key")), "", None))),
+        (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
     ))]
 pub async fn delete(
-    State(app): State<Arc<App>>,
-    client: Client,
-    segments: Segments,
-    params: Params,
-    headers: HeaderMap,
+    call: Call,
+    Segments(path): Segments<(String, String)>,
 ) -> Result<Response, Problem> {
-    origin::reject_foreign(&headers, app.has_tls())?;
-    let condition = condition(&headers)?;
-    let addressed = address(&app, segments, params).await?;
-    let answer = remove(&app, &addressed, condition).await;
-    log(&client, ("tag.remove", "removed"), &addressed, &answer);
+    origin::reject_foreign(&call.headers, call.app.has_tls())?;
+    let condition = condition(&call.headers)?;
+    let change = TagChange::new(call, path).await?;
+    let removed = change.writer().remove(&change.key, condition).await;
+    let answer = removed.map(|_| StatusCode::NO_CONTENT.into_response());
+    change.answer(("tag.remove", "removed"), answer)
+}
+
+/// A tag that was set at a retired id, and the one that it supersedes.
+fn example() -> Value {
+    let set = |value: &str, minutes: i64, revision: &str| json!({"value": value, "id": id(minutes), "time": time(60 + minutes), "revision": revision});
+    let mut tag = set("business", 10, "9f86d081884c7d65");
+    tag["key"] = "purpose".into();
+    tag["superseded"] = json!([set("private", 0, "2c26b46b68ffc68f")]);
+    tag
+}
+
+fn put_example() -> Value {
+    let mut answer = example();
+    answer["replaced"] = answer["superseded"][0].clone();
     answer
 }
 
-async fn remove(
-    app: &App,
-    Addressed { target, key, .. }: &Addressed,
-    condition: TagCondition,
-) -> Result<Response, Problem> {
-    let found = tags::remove(&*app.store()?, target, key, condition).await;
-    let found = found.map_err(|error| problem(error, &target.device_id))?;
-    app.announce(&target.device_id, tags::removed(&found)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+fn changed_example() -> Problem {
+    let detail = "the tag was changed: its revision is now 9f86d081884c7d65; read it again";
+    Problem::new(StatusCode::PRECONDITION_FAILED, "changed", detail).with("tag", example())
 }

@@ -10,35 +10,22 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::app::App;
-use super::fresh::Fresh;
 use super::list_options::{ListOptions, media_type};
 use super::problem::Problem;
-use super::trip_response::{
-    LARGE, MAX_LIST, MIN_SAMPLE, TripAnswer, approximate_size, with_header,
-};
-use crate::identity::{DeviceId, TripId};
+use super::trip_response::{LARGE, TripAnswer, with_header};
 use crate::log::changes::FeedCursor;
-use crate::model::scalar::{DeviceTime, Version};
-use crate::model::tag::TripTags;
-use crate::ops::tags::of_spans;
+use crate::ops::trip_page::TripPage;
+use crate::store::TripRow;
 use crate::store::fresh::FreshRow;
-use crate::store::skip::{Missing, collecting};
-use crate::store::{Order, SideTables as _, TripRow};
-use crate::views::{Extras, Form, TagValues, TripJson, TripWriter, tag_values};
-
-/// Rows read at once; all of their paths are in memory.
-const CHUNK: usize = 50;
+use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
 
 /// The number of trips that a page lacks, if it lacks any.
 const SKIPPED: HeaderName = HeaderName::from_static("tstar-skipped");
 
-/// Maximum number of rows read for a page, and of devices without any: a page whose filter passes
-/// few trips ends before it is full.
-const MAX_READ: usize = 5000;
-
 /// A page of trips.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct TripPage {
+#[schema(as = TripPage)]
+pub struct TripList {
     /// The trips.
     pub trips: Vec<TripItem>,
     /// Cursor of the next page; null on the last page. A page before the last may have fewer trips
@@ -77,165 +64,35 @@ impl ToSchema for TripItem {
     }
 }
 
-/// A page under construction.
-pub struct Page<'a> {
-    app: &'a App,
-    store: Fresh<'a>,
-    options: ListOptions,
-    /// Rows of the page; without their paths if the answer has none.
-    rows: Vec<(TripRow, Extras)>,
-    /// The trips include every record of the device before this version, if that is known.
-    complete_before: Option<Version>,
-    /// Approximate size of the trips in the answer.
-    bytes: usize,
-    /// Number of rows read, and of devices without any.
-    read: usize,
-    /// Cursor of the next page, set when a trip does not fit on this one.
-    next: Option<TripId>,
-    changes: Option<FeedCursor>,
-    missing: Missing,
-    /// Whether trips may have tags, and the page needs them; `None` until it is known.
-    has_tags: Option<bool>,
-}
-
-impl<'a> Page<'a> {
-    /// An empty page, the first one unless there is a cursor.
-    pub fn new(app: &'a App, store: Fresh<'a>, options: ListOptions, is_first: bool) -> Self {
-        // Before any row is read: no change is missed in between.
-        let changes = is_first.then(|| app.feed().ok()?.cursor_after(None).ok());
-        Self {
-            app,
-            store,
-            options,
-            rows: Vec::new(),
-            complete_before: Some(Version::MAX),
-            bytes: 0,
-            read: 0,
-            next: None,
-            changes: changes.flatten(),
-            missing: Missing::default(),
-            has_tags: None,
-        }
+impl App {
+    /// The cursor from which the change feed has what changes from now on.
+    pub(super) fn changes_cursor(&self) -> Option<FeedCursor> {
+        self.feed().ok()?.cursor_after(None).ok()
     }
 
-    /// Whether the page includes the record at a version.
-    pub fn includes(&self, version: Version) -> bool {
-        let has = |(row, _): &(TripRow, Extras)| row.version >= version;
-        self.complete_before.is_some_and(|before| version < before) || self.rows.iter().any(has)
-    }
-
-    /// Whether no trip was found, not even a malformed one.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.next.is_none() && self.missing.trips == 0
-    }
-
-    /// Whether the rest is on the next page.
-    pub fn is_full(&self) -> bool {
-        self.next.is_some()
-    }
-
-    /// Adds the trips of a device that overlap a span, until the page is full.
-    pub async fn fill(
-        &mut self,
-        device: &str,
-        (mut from_ms, mut to_ms): (DeviceTime, DeviceTime),
-        order: Order,
-    ) -> Result<(), Problem> {
-        while !self.is_full() && from_ms <= to_ms {
-            if self.read >= MAX_READ {
-                self.end_at(device, if order == Order::Asc { from_ms } else { to_ms });
-                return Ok(());
-            }
-            let found = self.store.range(device, (from_ms, to_ms), order, CHUNK);
-            let (found, skipped) = collecting(found).await;
-            let found = found?;
-            self.complete_before = self.complete_before.min(found.complete_before);
-            let count = found.rows.len();
-            self.read += count.max(1);
-            let last = found.rows.last().map(|found| (found.row.start_ms, found.row.end_ms));
-            let last = last.filter(|_| count == CHUNK);
-            // What is beyond the last trip is read again.
-            let span = match (last, order) {
-                (Some((_, end_ms)), Order::Asc) => (from_ms, end_ms),
-                (Some((start_ms, _)), Order::Desc) => (start_ms, to_ms),
-                (None, _) => (from_ms, to_ms),
-            };
-            self.missing.add(skipped, span, &found.rows);
-            let tags = self.tags(device, &found.rows).await?;
-            for (found, tags) in found.rows.into_iter().zip(tags) {
-                let is_wanted = self.options.filter.accepts(&found.row, &tags);
-                if is_wanted && !self.push(device, found, (order, &tags))? {
-                    return Ok(());
-                }
-            }
-            match (last, order) {
-                (Some((_, end_ms)), Order::Asc) => from_ms = end_ms + 1,
-                (Some((start_ms, _)), Order::Desc) => to_ms = start_ms - 1,
-                (None, _) => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// The tags of trips of a device, if the page needs them: one read for all.
-    async fn tags(&mut self, device: &str, rows: &[FreshRow]) -> Result<Vec<TripTags>, Problem> {
-        let store = self.store.store();
-        let has_tags = match self.has_tags {
-            Some(has_tags) => has_tags,
-            None => self.options.reads_tags() && store.has_tags().await?,
-        };
-        self.has_tags = Some(has_tags);
-        if !has_tags {
-            return Ok(vec![TripTags::new(); rows.len()]);
-        }
-        let spans: Vec<_> = rows.iter().map(|it| (it.row.start_ms, it.row.end_ms)).collect();
-        Ok(of_spans(store, device, &spans).await?)
-    }
-
-    /// Adds a trip, and returns true, if it fits on the page.
-    fn push(
-        &mut self,
-        device: &str,
-        found: FreshRow,
-        (order, tags): (Order, &TripTags),
-    ) -> Result<bool, Problem> {
-        let FreshRow { mut row, is_fresh } = found;
-        if self.rows.len() == self.options.limit || self.bytes > MAX_LIST {
-            self.end_at(device, if order == Order::Asc { row.start_ms } else { row.end_ms });
-            return Ok(false);
-        }
-        self.bytes += approximate_size(&row);
-        if self.options.reads_path() {
-            let samples = u64::try_from(row.samples).unwrap_or_default();
-            let bytes = usize::try_from(samples.saturating_mul(2 * MIN_SAMPLE));
-            self.bytes = self.bytes.saturating_add(bytes.unwrap_or(usize::MAX));
-        } else {
-            row.path = Vec::new();
-        }
-        let tags = tag_values(tags);
-        self.bytes += tags.iter().map(|(key, value)| key.len() + value.len() + 8).sum::<usize>();
-        let extras = self.app.list_extras(&row, is_fresh, tags);
-        self.rows.push((row, extras));
-        Ok(true)
-    }
-
-    fn end_at(&mut self, device: &str, t_star_ms: DeviceTime) {
-        self.next = Some(TripId { device_id: DeviceId::from_store(device), t_star_ms });
-    }
-
-    /// The answer.
-    pub async fn answer(self, uri: &Uri) -> Result<Response, Problem> {
-        let next = self.next.map(|next| next.key_text());
+    /// The answer with a page. `changes` was the cursor of the feed before any row was read.
+    pub(super) async fn page_response(
+        &self,
+        page: TripPage<'_>,
+        options: ListOptions,
+        changes: Option<FeedCursor>,
+        uri: &Uri,
+    ) -> Result<Response, Problem> {
+        let next = page.next.map(|next| next.key_text());
         let to_next = next.as_deref().map(|next| next_link(uri, next));
-        let to_changes = self.changes.as_ref().map(changes_link);
+        let to_changes = changes.as_ref().map(changes_link);
         let links: Vec<String> = to_next.into_iter().chain(to_changes).collect();
-        let (app, options, changes) = (self.app, self.options, self.changes);
-        let skipped = self.missing.trips;
-        let is_large = options.reads_path() || self.bytes > LARGE;
-        let fresh = app.freshness(false);
+        let skipped = page.missing.trips;
+        let is_large = options.reads_path() || page.bytes > LARGE;
+        let with_extras = |(found, tags): (FreshRow, TagValues)| {
+            let extras = self.list_extras(&found.row, found.is_fresh, tags);
+            (found.row, extras)
+        };
+        let rows: Vec<_> = page.rows.into_iter().map(with_extras).collect();
+        let fresh = self.freshness(false);
         let expected = Extras { open: Some(false), fresh, ..Extras::tagged(TagValues::new()) };
-        let work = move || write((self.rows, expected), &options, (next, changes, skipped));
-        let mut response = app.run_if(is_large, work).await?;
+        let work = move || write((rows, expected), &options, (next, changes, skipped));
+        let mut response = self.run_if(is_large, work).await?;
         if skipped > 0 {
             response.headers_mut().insert(SKIPPED, skipped.into());
         }
@@ -267,7 +124,7 @@ fn write(
     let items = rows.into_iter().map(|(row, extras)| item(&row, extras, options));
     let trips = items.collect::<Result<Vec<_>, _>>()?;
     if options.form == Form::Json {
-        return Ok(Json(TripPage { trips, next, changes, skipped }).into_response());
+        return Ok(Json(TripList { trips, next, changes, skipped }).into_response());
     }
     let line = |trip| serde_json::to_string(trip).expect("a trip is plain data") + "\n";
     Ok((kind, trips.iter().map(line).collect::<String>()).into_response())

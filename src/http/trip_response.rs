@@ -10,6 +10,7 @@ use super::app::App;
 use super::middleware::MAX_ANSWER;
 use super::params::Detail;
 use super::problem::Problem;
+use crate::ops::trip_page::{MIN_SAMPLE, approximate_size};
 use crate::store::TripRow;
 use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
 
@@ -21,14 +22,6 @@ const LONG_PATH: u64 = 1000;
 
 /// So are trips and lists of more bytes: those with thousands of absorbed ids.
 pub const LARGE: usize = 256 << 10;
-
-/// Minimum size of a sample in an answer, in bytes.
-pub const MIN_SAMPLE: u64 = 48;
-
-/// Approximate size of a trip in a list, in bytes: mostly its absorbed ids.
-pub fn approximate_size(row: &TripRow) -> usize {
-    1000 + row.absorbed.len() * (row.device_id.len() * 3 + 32)
-}
 
 /// A trip as the answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]

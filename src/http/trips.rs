@@ -1,40 +1,37 @@
 //! Routes for single trips: by time, and by id.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::access::Access;
 use super::app::App;
-use super::audit::Client;
 use super::body::{Limited, MAX_LOOKUP, require_json};
-use super::clients::{ClientKey, ClientSlot};
-use super::fresh::{Fresh, find, require};
-use super::params::{Moment, Params};
-use super::path_params::DetailParams;
+use super::call::{Call, Segments};
+use super::clients::{ClientKey, ClientSlot, Peer};
+use super::descriptions::{DetailParams, MIN_VERSION, NOT_YET, TRIP_ID};
+use super::examples::{DEVICE, retired_trip, time, trip};
+use super::fresh::{IdLookup, find, gone, require};
+use super::params::Moment;
 use super::problem::{ParamError, Problem};
-use super::trip_response::{
-    LARGE, MAX_LIST, TripAnswer, approximate_size, split_format, with_header,
-};
-use crate::identity::{DeviceId, TripId};
+use super::trip_response::{LARGE, MAX_LIST, TripAnswer, split_format, with_header};
+use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
-use crate::ops::lookup::Neighbours;
+use crate::ops::lookup::{Fresh, Neighbours};
+use crate::ops::tags;
+use crate::ops::trip_page::approximate_size;
 use crate::store::fresh::{FreshLookup, FreshRow};
-use crate::store::{Forget, LookupResult, SideTables as _, StoreError};
+use crate::store::{LookupResult, SideTables as _, StoreError};
 use crate::telemetry::LOOKUP_DURATION;
-use crate::views::{Extras, Form, Match, TagValues};
+use crate::views::{Extras, Form, Match, TagValues, text_id};
 
 /// Maximum pairs of a request.
 pub const MAX_PAIRS: usize = 1000;
-
-type Shared = State<Arc<App>>;
 
 /// A device and a time to look up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -82,25 +79,23 @@ pub struct PairAnswers {
         ("at" = Moment, Query, description = "RFC 3339 with any offset, or ms since 1970",
             example = "2026-11-20T21:38:00Z"),
         DetailParams,
-        ("min_version" = Option<i64>, Query, minimum = 0,
-            description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
+        ("min_version" = Option<i64>, Query, minimum = 0, description = MIN_VERSION),
     ),
     responses(
-        (status = 200, description = "The trip", body = TripAnswer),
+        (status = 200, description = "The trip", body = TripAnswer, example = json!(trip())),
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
-        (status = 404, description = "The device is not known (`no_device`), or no trip of it covers the time (`no_trip`; `previous` and `next` are the nearest trips, but for `skipped` malformed ones)"),
+        (status = 404, description = "The device is not known (`no_device`), or no trip of it covers the time (`no_trip`; `previous` and `next` are the nearest trips, but for `skipped` malformed ones)",
+            body = Problem, example = json!(no_trip_at("truck-17", "2026-11-20T21:38:00.000Z", [Some(trip()), None], 0))),
         (status = 410, description = "The trips of that time were erased"),
-        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`"),
+        (status = 503, description = NOT_YET),
     ))]
-pub async fn lookup(
-    State(app): Shared,
-    mut params: Params,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let (device, at_ms, detail) = (params.device(), params.required_time("at"), params.detail());
-    let min_version = params.min_version();
+pub async fn lookup(mut call: Call) -> Result<Response, Problem> {
+    let (app, params) = (&call.app, &mut call.params);
+    let device = params.required("device", |text| DeviceId::new(text));
+    let at_ms = params.required("at", parse_time).map(DeviceTime);
+    let (detail, min_version) = (params.detail(), params.min_version());
     params.finish()?;
-    let device = device.expect("it has no fault");
+    let (device, at_ms) = device.zip(at_ms).expect("they have no fault");
     let store = app.store()?;
     let owner = app.other_owner(&store, &device).await;
     let store = app.fresh(&store);
@@ -108,14 +103,14 @@ pub async fn lookup(
     require(min_version, owner.as_ref(), |version| found.covers(version))?;
     match found.result {
         LookupResult::Trip(row) => {
-            let tags = Some(app.tags_of(&row).await?);
+            let tags = Some(tags::values(store.store(), &row).await?);
             let fresh = app.freshness(found.is_fresh);
             let extras = Extras { tags, fresh, owner, ..Extras::default() };
-            app.trip_response(row, extras, (Form::Json, detail), &headers).await
+            app.trip_response(row, extras, (Form::Json, detail), &call.headers).await
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
         LookupResult::Unknown => {
-            Err(miss(&app, &store, &device, at_ms).await?.with_owner(owner.as_ref()))
+            Err(miss(app, &store, &device, at_ms).await?.with_owner(owner.as_ref()))
         }
     }
 }
@@ -131,23 +126,27 @@ async fn miss(
         return Ok(no_device(device));
     };
     let Neighbours { previous, next, missing } = around;
-    let at = format_time(at_ms.ms());
+    let around = [neighbour(app, previous).await?, neighbour(app, next).await?];
+    Ok(no_trip_at(device, &format_time(at_ms.ms()), around, missing.trips))
+}
+
+/// The answer if no trip covers a time: with those around, but for `skipped` malformed ones.
+fn no_trip_at(device: &str, at: &str, around: [Option<TripAnswer>; 2], skipped: u64) -> Problem {
+    let [previous, next] = around;
     let detail = format!("no trip of device `{device}` covers {at}");
-    Ok(Problem::new(StatusCode::NOT_FOUND, "no_trip", detail)
-        .with("previous", neighbour(app, previous).await?)
-        .with("next", neighbour(app, next).await?)
-        .with("skipped", missing.trips))
+    let problem = Problem::new(StatusCode::NOT_FOUND, "no_trip", detail);
+    problem.with("previous", previous).with("next", next).with("skipped", skipped)
 }
 
 /// The answer for a device that neither store nor memory has.
-pub(super) fn no_device(device: &DeviceId) -> Problem {
+pub(super) fn no_device(device: &str) -> Problem {
     let detail = format!("no sample of device `{device}` is stored; see /v1/devices");
     Problem::new(StatusCode::NOT_FOUND, "no_device", detail)
 }
 
 async fn neighbour(app: &App, found: Option<FreshRow>) -> Result<Option<TripAnswer>, Problem> {
     let Some(found) = found else { return Ok(None) };
-    let tags = app.tags_of(&found.row).await?;
+    let tags = tags::values(&*app.store()?, &found.row).await?;
     app.list_item(found.row, found.is_fresh, tags).await.map(Some)
 }
 
@@ -169,28 +168,18 @@ async fn find_at(
     found
 }
 
-pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
-    let before = format_time(forget.before_ms.ms());
-    let detail = format!("the trips of device `{device_id}` before {before} were erased");
-    Problem::new(StatusCode::GONE, "gone", detail)
-}
-
 /// Looks up many pairs of device and time.
 #[utoipa::path(post, path = "/v1/trips/lookup", tag = "trips", operation_id = "lookupMany",
-    request_body = Pairs,
+    request_body(content = Pairs, example = json!({"pairs": [{"device": DEVICE, "at": time(5)}]})),
     responses(
-        (status = 200, description = "An answer for each pair, in the order of the pairs", body = PairAnswers),
+        (status = 200, description = "An answer for each pair, in the order of the pairs", body = PairAnswers,
+            example = json!({"answers": [{"trip": trip(), "code": null}, {"trip": null, "code": "no_trip"}]})),
     ))]
-pub async fn lookup_many(
-    State(app): Shared,
-    params: Params,
-    headers: HeaderMap,
-    client: Client,
-    body: Limited<MAX_LOOKUP>,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    require_json(&headers)?;
-    let _slot = app.acquire_bulk_lookup(&client)?;
+pub async fn lookup_many(mut call: Call, body: Limited<MAX_LOOKUP>) -> Result<Response, Problem> {
+    let app = &call.app;
+    call.params.finish()?;
+    require_json(&call.headers)?;
+    let _slot = app.acquire_bulk_lookup(&call.access, call.peer)?;
     let pairs = read_pairs(&body.bytes)?;
     // Frees the body, but holds the permit until the end of the request.
     let _permit = body.permit;
@@ -214,7 +203,11 @@ pub async fn lookup_many(
                 if bytes > MAX_LIST {
                     return Err(Problem::large_answer());
                 }
-                let tags = if has_tags { app.tags_of(&row).await? } else { TagValues::new() };
+                let tags = if has_tags {
+                    tags::values(store.store(), &row).await?
+                } else {
+                    TagValues::new()
+                };
                 let trip = Some(app.list_item(*row, found.is_fresh, tags).await?);
                 PairAnswer { trip, code: None }
             }
@@ -232,10 +225,11 @@ impl App {
     /// Counts a lookup of many pairs of a client: of a token, or of an address without one.
     fn acquire_bulk_lookup(
         &self,
-        client: &Client,
+        access: &Access,
+        peer: Option<Peer>,
     ) -> Result<Option<ClientSlot<ClientKey>>, Problem> {
         let all = self.options.settings.http.requests;
-        let limit = match (client.access.token(), client.peer) {
+        let limit = match (access.token(), peer) {
             (Some(token), _) => (ClientKey::Token(token.key()), (all / BULK_SHARE).max(1)),
             (None, Some(peer)) => (ClientKey::Network(peer.network()), peer.limit(0, all)),
             (None, None) => return Ok(None),
@@ -262,11 +256,10 @@ fn shape(error: &serde_json::Error) -> String {
 
 fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
     let parsed: Result<Pairs, _> = serde_json::from_slice(body);
-    let Pairs { pairs } =
-        parsed.map_err(|error| Problem::faults(vec![ParamError::new("body", shape(&error))]))?;
+    let Pairs { pairs } = parsed.map_err(|error| Problem::fault("body", shape(&error)))?;
     if pairs.len() > MAX_PAIRS {
         let problem = format!("{} pairs, more than {MAX_PAIRS}", pairs.len());
-        return Err(Problem::faults(vec![ParamError::new("pairs", problem)]));
+        return Err(Problem::fault("pairs", problem));
     }
     let (mut parsed, mut faults) = (Vec::with_capacity(pairs.len()), Vec::new());
     for (pair, nth) in pairs.into_iter().zip(0..) {
@@ -289,50 +282,37 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
 /// The trip with an id, in any id form; retired ids work.
 #[utoipa::path(get, path = "/v1/trips/{id}", tag = "trips", operation_id = "trip",
     params(
-        ("id" = String, Path,
-            description = "Text, key or UUID form",
-            example = "truck-17~20261120T213800.123Z"),
+        ("id" = String, Path, description = TRIP_ID, example = "truck-17~20261120T213800.123Z"),
         DetailParams,
-        ("min_version" = Option<i64>, Query, minimum = 0,
-            description = "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`"),
+        ("min_version" = Option<i64>, Query, minimum = 0, description = MIN_VERSION),
     ),
     responses(
         (status = 200, description = "The trip; `match` is how the id relates to it",
-            body = TripAnswer),
+            body = TripAnswer, example = json!(retired_trip())),
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
-        (status = 503, description = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`"),
+        (status = 503, description = NOT_YET),
     ))]
 pub async fn by_id(
-    State(app): Shared,
-    id: Result<Path<String>, PathRejection>,
-    mut params: Params,
-    headers: HeaderMap,
+    mut call: Call,
+    Segments(segment): Segments<String>,
 ) -> Result<Response, Problem> {
-    let segment = path_segment(id)?;
+    let (app, params) = (&call.app, &mut call.params);
     let (id, form) = split_format(&segment);
     let (detail, min_version) = (params.detail(), params.min_version());
     params.check_stops(detail, form);
     params.finish()?;
-    let found = find(&app, id, min_version).await?;
+    let IdLookup { found, owner, .. } = find(app, id, min_version).await?;
     let extras = Extras {
-        tags: Some(app.tags_of(&found.row).await?),
+        tags: Some(tags::values(&*app.store()?, &found.row).await?),
         requested_id: Some(id.to_owned()),
         matched: Some(found.matched),
         merged: Some(found.matched == Match::Retired),
         fresh: app.freshness(found.is_fresh),
-        owner: found.owner,
+        owner,
         open: None,
     };
-    let current = TripId::new(found.row.device_id.as_str(), found.row.t_star_ms)?.text()?;
+    let current = text_id(&found.row.device_id, found.row.t_star_ms)?;
     let url = format!("/v1/trips/{current}{}", &segment[id.len()..]);
-    let response = app.trip_response(found.row, extras, (form, detail), &headers).await?;
+    let response = app.trip_response(found.row, extras, (form, detail), &call.headers).await?;
     Ok(with_header(response, header::CONTENT_LOCATION, &url))
-}
-
-/// The variable segment of a URL path.
-pub(super) fn path_segment(path: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
-    match path {
-        Ok(Path(text)) => Ok(text),
-        Err(error) => Err(Problem::faults(vec![ParamError::new("path", error)])),
-    }
 }

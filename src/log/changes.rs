@@ -194,18 +194,12 @@ impl ChangeFeed {
         }
     }
 
-    /// Announces tags of a device that were set or, if so marked, removed.
-    ///
-    /// # Errors
-    /// The brokers do not acknowledge the events.
-    pub async fn announce(
-        &self,
-        device_id: &str,
-        changes: impl IntoIterator<Item = (&Tag, bool)>,
-    ) -> Result<(), AnnounceError> {
+    /// What announces tags, unless the store does.
+    #[must_use]
+    pub fn tags(&self) -> Option<&TagFeed> {
         match self {
-            Self::Table(_) => Ok(()),
-            Self::Topic(topic) => topic.tags.announce(device_id, changes).await,
+            Self::Table(_) => None,
+            Self::Topic(topic) => Some(&topic.tags),
         }
     }
 }

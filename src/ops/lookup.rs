@@ -8,20 +8,71 @@ use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::model::visible::{shell_word, visible};
 use crate::pipeline::daemon::LiveWorkers;
-use crate::store::fresh::{FreshRow, FreshStore, OwnerMemory};
+use crate::store::fresh::{FreshLookup, FreshRow, FreshStore};
 use crate::store::skip::{Missing, collecting};
-use crate::store::{self, Forget, LookupResult, StoreError, TripRow, TripStore};
+use crate::store::{AnyStore, Forget, LookupResult, StoreError, TripRow, TripStore as _};
 use crate::views::{Match, text_id};
+
+/// A store, behind the memory of the daemon if this process has one.
+pub type Fresh<'a> = FreshStore<'a, AnyStore, Option<Arc<LiveWorkers>>>;
+
+/// The store alone.
+#[must_use]
+pub fn of_store(store: &AnyStore) -> Fresh<'_> {
+    FreshStore::new(store, None)
+}
 
 /// The result of a lookup by id.
 #[derive(Debug)]
 pub struct FoundTrip {
     /// The trip.
-    pub row: TripRow,
+    pub row: Box<TripRow>,
     /// `t_star` of the id, ms since 1970.
     pub t_star_ms: DeviceTime,
     /// How `t_star_ms` matches the trip.
     pub matched: Match,
+    /// Whether the trip comes from memory and is newer than the store.
+    pub is_fresh: bool,
+}
+
+/// Why an id has no trip.
+#[derive(Debug, thiserror::Error)]
+pub enum NoTrip {
+    /// Its trip was erased.
+    #[error("gone: {}", gone(device_id, forget))]
+    Gone {
+        /// Device id.
+        device_id: String,
+        /// The forget that erased it.
+        forget: Forget,
+    },
+    /// No trip covers its time.
+    #[error("no trip has the id `{id}`: no trip of its device covers {time}")]
+    Unknown {
+        /// The id of the request.
+        id: String,
+        /// Its time.
+        time: String,
+    },
+}
+
+impl FoundTrip {
+    /// The trip that was found by an id, which has the time `t_star_ms`.
+    ///
+    /// # Errors
+    /// No trip covers the time, or its trips were erased.
+    pub fn new(found: FreshLookup, id: &str, t_star_ms: DeviceTime) -> Result<Self, NoTrip> {
+        match found.result {
+            LookupResult::Trip(row) => {
+                let (matched, is_fresh) = (Match::classify(t_star_ms, &row), found.is_fresh);
+                Ok(Self { row, t_star_ms, matched, is_fresh })
+            }
+            LookupResult::Gone { device_id, forget } => Err(NoTrip::Gone { device_id, forget }),
+            LookupResult::Unknown => {
+                Err(NoTrip::Unknown { id: id.to_owned(), time: format_time(t_star_ms.ms()) })
+            }
+        }
+    }
 }
 
 /// The trips of a device around a time that none covers. There are none if they were erased, or are
@@ -42,8 +93,8 @@ impl Neighbours {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn find<S: TripStore, M: OwnerMemory>(
-        store: &FreshStore<'_, S, M>,
+    pub async fn find(
+        store: &Fresh<'_>,
         device_id: &DeviceId,
         time_ms: DeviceTime,
     ) -> Result<Option<Self>, StoreError> {
@@ -85,18 +136,20 @@ impl Neighbours {
 /// # Errors
 /// The store cannot be read, no trip covers the time, or its trips were erased.
 pub async fn by_time(
-    store: &impl TripStore,
+    store: &AnyStore,
     device_id: &DeviceId,
     time_ms: DeviceTime,
 ) -> anyhow::Result<TripRow> {
-    match store::find_at(store, device_id, time_ms).await? {
+    let store = of_store(store);
+    match store.find_at(device_id, time_ms).await?.result {
         LookupResult::Trip(row) => Ok(*row),
-        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
+        LookupResult::Gone { device_id, forget } => {
+            Err(NoResult(NoTrip::Gone { device_id, forget }.to_string()).into())
+        }
         LookupResult::Unknown => {
-            let without_memory = FreshStore::new(store, None::<Arc<LiveWorkers>>);
-            let around = Neighbours::find(&without_memory, device_id, time_ms).await?;
+            let around = Neighbours::find(&store, device_id, time_ms).await?;
             let Some(around) = around else {
-                return Err(trips::unknown_device(store, device_id).await?.into());
+                return Err(trips::unknown_device(store.store(), device_id).await?.into());
             };
             let (device, time, around) =
                 (visible(device_id), format_time(time_ms.ms()), around.text()?);
@@ -110,28 +163,19 @@ pub async fn by_time(
 /// # Errors
 /// The id is malformed, the store cannot be read, no trip covers the time, or its trips were
 /// erased.
-pub async fn by_id(store: &impl TripStore, id: &str) -> anyhow::Result<FoundTrip> {
+pub async fn by_id(store: &AnyStore, id: &str) -> anyhow::Result<FoundTrip> {
+    let store = of_store(store);
     let parsed = match AnyId::parse(id) {
         Ok(parsed) => parsed,
-        Err(error) => return Err(not_an_id(store, id, &error).await?.into()),
+        Err(error) => return Err(not_an_id(&store, id, &error).await?.into()),
     };
-    let t_star_ms = parsed.t_star_ms();
-    match store::find(store, &parsed).await? {
-        LookupResult::Trip(row) => {
-            Ok(FoundTrip { matched: Match::classify(t_star_ms, &row), row: *row, t_star_ms })
-        }
-        LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget).into()),
-        LookupResult::Unknown => {
-            let time = format_time(t_star_ms.ms());
-            let unknown = format!("no trip has the id `{id}`: no trip of its device covers {time}");
-            Err(NoResult(unknown).into())
-        }
-    }
+    let found = FoundTrip::new(store.find(&parsed).await?, id, parsed.t_star_ms());
+    Ok(found.map_err(|none| NoResult(none.to_string()))?)
 }
 
 /// The error for a text that is not a trip id. A device is often named instead.
 async fn not_an_id(
-    store: &impl TripStore,
+    store: &Fresh<'_>,
     given: &str,
     error: &IdError,
 ) -> Result<InvalidRequest, StoreError> {
@@ -147,8 +191,8 @@ async fn not_an_id(
     }))
 }
 
-/// The error for a time whose trips were erased.
-fn gone(device: &str, forget: &Forget) -> NoResult {
+/// A time whose trips were erased.
+fn gone(device: &str, forget: &Forget) -> String {
     let (device, before) = (visible(device), format_time(forget.before_ms.ms()));
-    NoResult(format!("gone: the trips of {device} before {before} were erased (tstar forget)"))
+    format!("the trips of {device} before {before} were erased (tstar forget)")
 }

@@ -15,6 +15,7 @@ mod ingest_warnings;
 pub mod inspect;
 pub mod lookup;
 pub mod position_backup;
+pub mod readiness;
 pub mod rebuild;
 pub mod replay;
 pub mod row_check;
@@ -25,6 +26,7 @@ pub mod simulate;
 pub mod summary;
 pub mod tags;
 pub mod trip_filter;
+pub mod trip_page;
 pub mod trips;
 pub mod verify;
 

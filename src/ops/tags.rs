@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::lookup::{FoundTrip, Fresh, NoTrip};
+use crate::identity::AnyId;
+use crate::log::changes::{AnnounceError, TagFeed};
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{MAX_KEYS, Revision, Tag, TagKey, TagValue, TripTag, TripTags, resolve};
 use crate::store::{SideTables, StoreError, TripRow, TripStore};
-use crate::views::Match;
+use crate::views::{Match, TagValues, ViewError, tag_values};
 
 /// Attempts at a write while others write the same tag.
 const ATTEMPTS: u32 = 20;
@@ -58,11 +61,6 @@ impl TagCondition {
     }
 }
 
-/// Every tag of a key that is removed, each marked as such for the feed.
-pub fn removed(found: &TripTag) -> impl Iterator<Item = (&Tag, bool)> {
-    [&found.tag].into_iter().chain(&found.superseded).map(|tag| (tag, true))
-}
-
 /// Why tags were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TagError {
@@ -84,6 +82,15 @@ pub enum TagError {
     /// The system has no randomness.
     #[error("the system gives no random number: {0}")]
     Random(getrandom::Error),
+    /// The trip was erased meanwhile.
+    #[error(transparent)]
+    NoTrip(#[from] NoTrip),
+    /// The change feed does not have it.
+    #[error(transparent)]
+    Announce(Box<AnnounceError>),
+    /// The id of a tag has no text form.
+    #[error(transparent)]
+    View(#[from] ViewError),
 }
 
 fn changed(found: Option<&TripTag>) -> String {
@@ -111,6 +118,14 @@ pub struct WrittenTag {
 pub async fn of_trip(store: &impl SideTables, target: &TagTarget) -> Result<TripTags, StoreError> {
     let (from_ms, upto_ms) = target.span;
     Ok(resolve(store.tags(&target.device_id, from_ms, upto_ms).await?))
+}
+
+/// The values of the tags of a trip.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn values(store: &impl SideTables, row: &TripRow) -> Result<TagValues, StoreError> {
+    Ok(tag_values(&of_trip(store, &TagTarget::new(row, row.t_star_ms)).await?))
 }
 
 /// The tags of disjoint trips of one device, in their order. Reads once for all of them.
@@ -174,8 +189,66 @@ pub async fn of_rows(
     Ok(found)
 }
 
-/// Sets a tag. Afterwards the caller has to look the trip up again, and if it is gone, to call
-/// [`undo`]: a forget that ran meanwhile does not know of the tag.
+/// Changes the tags of a trip and announces the changes.
+pub struct TagWriter<'a> {
+    /// The store of the trip.
+    pub store: Fresh<'a>,
+    /// What announces tags, unless the store does.
+    pub feed: Option<&'a TagFeed>,
+    /// The id of the trip: as the client wrote it, and what it is.
+    pub id: (&'a str, &'a AnyId),
+    /// The trip.
+    pub target: TagTarget,
+}
+
+impl TagWriter<'_> {
+    /// Sets a tag.
+    ///
+    /// # Errors
+    /// The condition does not hold, the trip has too many keys or was erased meanwhile, or the
+    /// store or the feed fails.
+    pub async fn set(
+        &mut self,
+        tag: (&TagKey, &TagValue),
+        condition: TagCondition,
+        now_ms: i64,
+    ) -> Result<WrittenTag, TagError> {
+        let (store, (text, id)) = (self.store.store(), self.id);
+        let written = set(store, &self.target, tag, condition, now_ms).await?;
+        // A forget that ran meanwhile does not know of the tag.
+        match FoundTrip::new(self.store.find(id).await?, text, id.t_star_ms()) {
+            Ok(found) => self.target = TagTarget::new(&found.row, found.t_star_ms),
+            Err(none) => {
+                store.delete_tag(&self.target.device_id, &written.tag).await?;
+                return Err(none.into());
+            }
+        }
+        self.announce([(&written.tag, false)]).await?;
+        Ok(written)
+    }
+
+    /// Removes a key from a trip, at every id of it. Returns what counted before.
+    ///
+    /// # Errors
+    /// The trip has no such tag, the condition does not hold, or the store or the feed fails.
+    pub async fn remove(&self, key: &TagKey, condition: TagCondition) -> Result<TripTag, TagError> {
+        let removed = remove(self.store.store(), &self.target, key, condition).await?;
+        let all = [&removed.tag].into_iter().chain(&removed.superseded);
+        self.announce(all.map(|tag| (tag, true))).await?;
+        Ok(removed)
+    }
+
+    async fn announce(
+        &self,
+        changes: impl IntoIterator<Item = (&Tag, bool)>,
+    ) -> Result<(), TagError> {
+        let Some(feed) = self.feed else { return Ok(()) };
+        let announced = feed.announce(&self.target.device_id, changes).await;
+        announced.map_err(|error| TagError::Announce(Box::new(error)))
+    }
+}
+
+/// Sets a tag, and does not announce it. A forget that runs meanwhile does not know of the tag.
 ///
 /// # Errors
 /// The condition does not hold, the trip has too many keys, or the store fails.
@@ -216,19 +289,8 @@ pub async fn set(
     Err(TagError::Contended)
 }
 
-/// Removes a tag that was set at a trip which is gone.
-///
-/// # Errors
-/// The store fails.
-pub async fn undo(
-    store: &impl SideTables,
-    target: &TagTarget,
-    written: &Tag,
-) -> Result<(), StoreError> {
-    store.delete_tag(&target.device_id, written).await.map(drop)
-}
-
-/// Removes a key from a trip, at every id of it. Returns what counted before.
+/// Removes a key from a trip, at every id of it, and does not announce that. Returns what counted
+/// before.
 ///
 /// # Errors
 /// The trip has no such tag, the condition does not hold, or the store fails.

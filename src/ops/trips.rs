@@ -1,12 +1,13 @@
 //! Trips: those of a device, or of all devices on a day, by start time.
 
+use super::lookup::{Fresh, of_store};
 use super::{InvalidRequest, NoResult};
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::nearest::NearNames;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::visible::visible;
 use crate::store::skip::collecting;
-use crate::store::{DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
+use crate::store::{AnyStore, DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
 use crate::timeline::{DAY_MS, day_of};
 
 /// Maximum number of devices among which days with trips are looked for.
@@ -60,20 +61,19 @@ pub async fn of_device(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn is_known(store: &impl TripStore, device_id: &DeviceId) -> Result<bool, StoreError> {
-    let (from_ms, upto_ms) = (DeviceTime::MIN, DeviceTime::MAX);
-    let trips = store.range(device_id, from_ms, upto_ms, Order::Asc, 1);
-    let (trips, malformed) = collecting(trips).await;
-    let has_rows = !trips?.is_empty() || !malformed.is_empty();
-    Ok(has_rows || store.erased(device_id).await?.is_some())
+pub async fn is_known(store: &Fresh<'_>, device_id: &DeviceId) -> Result<bool, StoreError> {
+    let all = (DeviceTime::MIN, DeviceTime::MAX);
+    let (trips, malformed) = collecting(store.range(device_id, all, Order::Asc, 1)).await;
+    let has_rows = !trips?.rows.is_empty() || !malformed.is_empty();
+    Ok(has_rows || store.store().erased(device_id).await?.is_some())
 }
 
 /// Checks that a device [is known](is_known).
 ///
 /// # Errors
 /// It is not, or the store cannot be read.
-pub async fn check_known(store: &impl TripStore, device_id: &DeviceId) -> anyhow::Result<()> {
-    match is_known(store, device_id).await? {
+pub async fn check_known(store: &AnyStore, device_id: &DeviceId) -> anyhow::Result<()> {
+    match is_known(&of_store(store), device_id).await? {
         true => Ok(()),
         false => Err(unknown_device(store, device_id).await?.into()),
     }
@@ -85,7 +85,7 @@ const PAGES_COMPARED: usize = 10;
 
 /// The error for a device that the store does not have, with devices of similar names.
 pub(super) async fn unknown_device(
-    store: &impl TripStore,
+    store: &AnyStore,
     device_id: &DeviceId,
 ) -> Result<NoResult, StoreError> {
     let mut near = NearNames::new(device_id);

@@ -26,8 +26,7 @@ use crate::model::scalar::{Day, LogTime, Offset};
 pub use any::{Access, AnyStore, AskKeys, EmbeddedStore, Guide, OpenOptions};
 pub use error::{Result, StoreError};
 pub use lookup::{
-    DevicePages, DevicesOfDays, LookupResult, TripEnd, count_trips, find, find_at, fresh,
-    latest_end,
+    DevicePages, DevicesOfDays, LookupResult, TripEnd, count_trips, fresh, latest_end,
 };
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
 pub use sqlite::{FileId, LetterFilter};

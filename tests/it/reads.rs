@@ -1,14 +1,16 @@
 //! Rows read per row found, on each store: a query by prefix, newest first, by day or by UUID costs
 //! no more than its result.
 
+use std::sync::Arc;
+
 use tstar::internals::identity::{AnyId, TripId, prefix, prefix_range, shard};
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::model::time::format_time;
+use tstar::internals::pipeline::daemon::LiveWorkers;
+use tstar::internals::store::fresh::FreshStore;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{
-    DeviceScope, LookupResult, Order, TripRow, TripStore, find, latest_end,
-};
+use tstar::internals::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, latest_end};
 use tstar::internals::timeline::{DAY_MS, day_of};
 
 use crate::cli::Folder;
@@ -123,7 +125,8 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
 
     let wanted = &trips_of(7)[7 * TRIPS + 1];
     let uuid = TripId::new(device(7), wanted.t_star_ms).unwrap().uuid().unwrap().to_string();
-    let by_uuid = async { (find(store, &AnyId::parse(&uuid).unwrap()).await.unwrap(), 1) };
+    let alone = FreshStore::new(store, None::<Arc<LiveWorkers>>);
+    let by_uuid = async { (alone.find(&AnyId::parse(&uuid).unwrap()).await.unwrap().result, 1) };
     let (found, cost) = measure("trip UUID", count, by_uuid).await;
     assert!(matches!(found, LookupResult::Trip(row) if *row == *wanted), "the trip of the UUID");
     all.push(cost);

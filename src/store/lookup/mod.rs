@@ -9,7 +9,7 @@ pub use self::device_pages::{DevicePages, DevicesOfDays};
 pub use self::ends::{TripEnd, count_trips, latest_end};
 use super::skip::{Missing, collecting};
 use super::{DeviceScope, Forget, Result, TripRow, TripStore, was_erased};
-use crate::identity::{AnyId, UuidId};
+use crate::identity::UuidId;
 use crate::model::scalar::DeviceTime;
 use crate::timeline::day_of;
 
@@ -33,7 +33,7 @@ pub enum LookupResult {
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn find_at<S: TripStore>(
+async fn find_at<S: TripStore>(
     store: &S,
     device_id: &str,
     time_ms: DeviceTime,
@@ -60,29 +60,6 @@ async fn covering<S: TripStore>(
     let (found, mut missing) = (found?, Missing::default());
     missing.add(skipped, (time_ms, time_ms), found.as_slice());
     missing.first.map_or(Ok(found), |error| Err(error.into()))
-}
-
-/// Finds the trip that covers the time of an id. A UUID does not contain the device id, so a lookup
-/// by UUID never returns [`LookupResult::Gone`].
-///
-/// # Errors
-/// The store cannot be read.
-pub async fn find<S: TripStore>(store: &S, id: &AnyId) -> Result<LookupResult> {
-    match id {
-        AnyId::Trip(id) => find_at(store, &id.device_id, id.t_star_ms).await,
-        AnyId::Uuid(id) => {
-            let found = covering_uuid(store, id).await?;
-            Ok(found.map_or(LookupResult::Unknown, |row| LookupResult::Trip(Box::new(row))))
-        }
-    }
-}
-
-/// The trip of a UUID.
-async fn covering_uuid<S: TripStore>(store: &S, id: &UuidId) -> Result<Option<TripRow>> {
-    match device_of_uuid(store, id).await? {
-        Some(device_id) => covering(store, &device_id, id.t_star_ms).await,
-        None => Ok(None),
-    }
 }
 
 /// The device of a UUID. The UUID contains only a hash of the device id, but its time selects a day

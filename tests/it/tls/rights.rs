@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use tstar::internals::http::Readiness;
 use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::consumer::{self, Assignment, ConsumerConfig, ConsumerEvent};
@@ -18,6 +17,7 @@ use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::Version;
+use tstar::internals::ops::readiness::Readiness;
 use tstar::internals::pipeline::daemon::DaemonEvent;
 
 use super::sasl::{Cluster, PARTITIONS, PASSWORD};

@@ -13,9 +13,7 @@ use tstar::internals::identity::{AnyId, TripId, UuidId};
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::fresh::{FreshLookup, FreshStore, FreshTrips};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{
-    self, DeviceScope, LookupResult, Order, StoreError, TripRow, TripStore,
-};
+use tstar::internals::store::{DeviceScope, LookupResult, Order, StoreError, TripRow, TripStore};
 
 use super::checks::{committed, named, trips};
 use super::log::name;
@@ -164,15 +162,10 @@ impl Question {
     }
 
     async fn answer(self, store: Rc<Store>, memory: Option<Memory>) -> Result<Answer, StoreError> {
-        let (device, is_behind) = (self.device(), memory.is_some());
+        let device = self.device();
         let fresh = FreshStore::new(&*store, memory.clone().map(Arc::new));
         let answer = match self {
-            Self::Time(row, time_ms) if is_behind => {
-                Answer::Trip(fresh.find_at(&row.device_id, time_ms).await?)
-            }
-            Self::Time(row, time_ms) => {
-                of_store(store::find_at(&*store, &row.device_id, time_ms).await?)
-            }
+            Self::Time(row, time_ms) => Answer::Trip(fresh.find_at(&row.device_id, time_ms).await?),
             Self::Any(device, time_ms) => {
                 Answer::Trip(fresh.find_at(&name(device), time_ms).await?)
             }
@@ -184,10 +177,7 @@ impl Question {
                 } else {
                     AnyId::Trip(id)
                 };
-                match is_behind {
-                    true => Answer::Trip(fresh.find(&id).await?),
-                    false => of_store(store::find(&*store, &id).await?),
-                }
+                Answer::Trip(fresh.find(&id).await?)
             }
             Self::Trips { device, span, order, limit } => {
                 Answer::Trips(fresh.range(&name(device), span, order, limit).await?)
@@ -209,11 +199,6 @@ impl Question {
         }
         Ok(answer)
     }
-}
-
-/// What the store alone answers.
-fn of_store(result: LookupResult) -> Answer {
-    Answer::Trip(FreshLookup { result, is_fresh: false, complete_before: None })
 }
 
 /// All times, or some around a trip.

@@ -1,0 +1,99 @@
+//! Descriptions of parameters and answers that several routes have.
+
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::{KnownFormat, RefOr, Required, SchemaFormat};
+use utoipa::{IntoParams, PartialSchema as _};
+
+use super::list_options::{BboxText, FieldNames};
+use super::params::{MAX_LIMIT, MAX_SIMPLIFY_M, MAX_STOP_S};
+use crate::timeline::StopRule;
+
+pub const TRIP_ID: &str = "Text, key or UUID form";
+
+pub const MIN_VERSION: &str =
+    "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`";
+
+/// Of 503 where `min_version` is a parameter.
+pub const NOT_YET: &str = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`";
+
+/// Of 403 where a tag is changed.
+pub const FORBIDDEN_CHANGE: &str = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)";
+
+/// Of 412.
+pub const CHANGED: &str = "The tag was changed (`changed`); `tag` is the one that counts, or null";
+
+fn query(name: &str, description: &str, schema: impl Into<RefOr<Schema>>) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(schema))
+}
+
+fn schema(schema_type: Type) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(schema_type)
+}
+
+fn text(pattern: &str) -> ObjectBuilder {
+    schema(Type::String).pattern(Some(pattern))
+}
+
+/// A number from 1.
+fn count(max: usize) -> ObjectBuilder {
+    let int32 = SchemaFormat::KnownFormat(KnownFormat::Int32);
+    schema(Type::Integer).format(Some(int32)).minimum(Some(1)).maximum(Some(max))
+}
+
+/// A number above 0.
+fn number(max: f64) -> ObjectBuilder {
+    let double = SchemaFormat::KnownFormat(KnownFormat::Double);
+    schema(Type::Number).format(Some(double)).exclusive_minimum(Some(0.0)).maximum(Some(max))
+}
+
+macro_rules! parameters {
+    ($($(#[$doc:meta])*
+        $name:ident = [$($own:expr),* $(,)?] $(, $others:ident, [$($more:expr),* $(,)?])?;)+) => {$(
+        $(#[$doc])*
+        pub struct $name;
+
+        impl IntoParams for $name {
+            fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+                #[allow(unused_mut)]
+                let mut all = vec![$($own.build()),*];
+                $(
+                    all.extend($others::into_params(|| None));
+                    all.extend([$($more.build()),*]);
+                )?
+                all
+            }
+        }
+    )+};
+}
+
+parameters! {
+    /// What counts as a stop.
+    StopParams = [
+        query("stop_radius_m", "Maximum distance of the samples of a stop from its first one, m; default 100", number(StopRule::MAX_RADIUS_M)),
+        query("stop_min_s", "Minimum duration of a stop, s; default 300", number(MAX_STOP_S)),
+    ];
+    /// How much of a path an answer has.
+    DetailParams = [
+        query("path", "Include the samples as `path`", schema(Type::Boolean)),
+        query("simplify", "Omit samples of the path within this distance, in metres, of the line through the others", number(MAX_SIMPLIFY_M)),
+        query("stops", "Include the stops, and the duration without them as `moving_s`", schema(Type::Boolean)),
+    ], StopParams, [];
+    /// Which trips a list has, and how much of them.
+    ListParams = [
+        query("bbox", "Only trips whose bounding box overlaps this one: west, south, east, north, in degrees, separated by commas; west may be greater than east", BboxText::schema()),
+        query("driver", "Only trips of this driver", schema(Type::String)),
+        query("tag", "Only trips with this tag, `key=value`, or with any value of a key",
+            text(r"^[A-Za-z0-9._-]{1,64}(=[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*)?$"))
+            .example(Some("purpose=business".into())),
+        query("fields", "Only these fields of each trip, separated by commas", FieldNames::schema()),
+    ], DetailParams, [
+        query("limit", "Maximum trips per page; default 100", count(MAX_LIMIT)),
+        query("cursor", "`next` of the previous page", text("^[0-9a-v]+$"))
+    ];
+}
