@@ -58,7 +58,7 @@ make_sbom() {
     cargo cyclonedx --format json --spec-version 1.5 --target "$target" \
         "${with[@]}" --override-filename "$name" >&2
     mv "$name.json" "$stage/sbom.cdx.json"
-    rm -f crates/*/"$name.json"
+    rm -f {crates,tests}/*/"$name.json"
     gzip -9nk --force "$stage/sbom.cdx.json"
 }
 
