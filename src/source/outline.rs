@@ -39,7 +39,7 @@ pub struct Outline {
     names: BTreeMap<String, NameValues>,
     /// Paths of texts that contain a JSON object.
     opened: BTreeMap<String, u64>,
-    /// Whether there were more than [`MAX_NAMES`].
+    /// Whether there were more than `MAX_NAMES`.
     pub is_cut: bool,
 }
 
