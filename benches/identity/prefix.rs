@@ -86,7 +86,7 @@ impl<'a> Table<'a> {
                 Order::Device => id.text.as_bytes(),
                 _ => &id.bytes,
             };
-            insert.execute(params![key, trip.device, trip.start_ms])?;
+            insert.execute(params![key, trip.device, trip.start_ms.ms()])?;
             trips.entry(trip.device).or_default().push(trip);
         }
         drop(insert);
@@ -111,15 +111,16 @@ impl<'a> Table<'a> {
             "SELECT start_ms FROM trips WHERE {narrow} is_wanted(device, start_ms, ?1, ?2, ?3) {more}"
         );
         let mut select = self.connection.prepare(&query)?;
-        let (device, from_ms, until_ms) = wanted;
+        let (device, from_ms, until_ms) = (wanted.0, wanted.1.ms(), wanted.2.ms());
+        let start_ms = |row: &rusqlite::Row<'_>| row.get(0).map(DeviceTime);
         let starts = match range {
             Some((from, until)) => {
                 let values = params![device, from_ms, until_ms, from, until];
-                select.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()
+                select.query_map(values, start_ms)?.collect::<Result<_, _>>()
             }
             None => {
                 let values = params![device, from_ms, until_ms];
-                select.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()
+                select.query_map(values, start_ms)?.collect::<Result<_, _>>()
             }
         };
         Ok(starts?)
