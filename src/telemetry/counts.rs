@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{CONFLICTING, FOREIGN_ROWS, FORGETS_REPEATED, TRIP_MERGES, TRIPS_CREATED};
-use crate::model::reason::{DeadReason, DropReason};
+pub use super::table::SampleCounts;
+use super::table::{DEAD_LETTERS, SAMPLES, SAMPLES_DROPPED, UNKNOWN_READINGS};
 use crate::model::stats::Conflicts;
 use crate::timeline::Arrival;
 
@@ -83,66 +83,6 @@ pub struct KeyChanges {
     pub start_end: u64,
 }
 
-/// Declares [`SampleCounts`] and the sum of two of them.
-macro_rules! sample_counts {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
-
-        impl $name {
-            /// Adds the counters of another run.
-            pub fn add(&mut self, other: &Self) {
-                $(self.$field.add_counts(&other.$field);)*
-            }
-        }
-    };
-}
-
-sample_counts! {
-    /// Counters of one run. `delivered` = `applied` + `duplicates` + dropped + `skipped` + dead
-    /// letters.
-    ///
-    /// A new counter is a field here, a line of [`SampleCounts::reported`] if reports show it, and
-    /// a line of [`SampleCounts::metrics`] if a metric shows it.
-    SampleCounts {
-        /// Samples delivered; a record that cannot be split into samples counts as one.
-        delivered: u64,
-        /// Samples kept.
-        applied: u64,
-        /// Samples with a device time that already has a kept sample.
-        duplicates: u64,
-        /// Duplicates that differ from the kept sample.
-        conflicts: Conflicts,
-        /// Dropped samples by reason.
-        dropped: BTreeMap<DropReason, u64>,
-        /// Samples that the field map says are not to be read, and other records.
-        skipped: u64,
-        /// Dead letters by reason.
-        dead_letters: BTreeMap<DeadReason, u64>,
-        /// Applied samples by arrival kind; they add up to `applied`.
-        arrivals: ArrivalCounts,
-        /// Loaded rows that overlapped another trip and were resolved by the overlap rule.
-        overlaps: u64,
-        /// Loaded rows that were ignored: written by a partition that their device does not
-        /// belong to.
-        foreign_rows: u64,
-        /// Dead letters whose device time would be valid if it were in seconds.
-        looks_like_seconds: u64,
-        /// Readings of -1, which devices send for an unknown value, by name; their samples count
-        /// above.
-        unknown_readings: BTreeMap<&'static str, u64>,
-        /// Control records executed; they do not count as samples.
-        controls: u64,
-        /// Those of them that erased nothing, as an earlier one had erased as much.
-        forgets_repeated: u64,
-        /// Number of committed flushes.
-        flushes: u64,
-        /// Trip rows passed to the store.
-        trips_written: u64,
-    }
-}
-
 /// A counter as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportedCount {
@@ -172,36 +112,19 @@ impl SampleCounts {
         self.arrivals.by_kind().map(|(kind, count)| (kind.name(), count)).chain(others)
     }
 
-    /// The counters of samples that reports show, besides those by reason and by arrival kind.
-    #[must_use]
-    pub fn reported(&self) -> [ReportedCount; 3] {
-        let conflicting = ("conflicting", self.conflicts.count);
-        [
-            ReportedCount { name: "applied", count: self.applied, of_which: vec![] },
-            ReportedCount {
-                name: "duplicates",
-                count: self.duplicates,
-                of_which: vec![conflicting],
-            },
-            ReportedCount { name: SKIPPED, count: self.skipped, of_which: vec![] },
-        ]
-    }
-
-    /// The counters that have a metric of their own, without labels.
-    #[must_use]
-    pub fn metrics(&self) -> [(&'static str, u64); 5] {
-        [
-            (CONFLICTING, self.conflicts.count),
-            (TRIPS_CREATED, self.arrivals.number_of(Arrival::New)),
-            (TRIP_MERGES, self.arrivals.number_of(Arrival::Merge)),
-            (FOREIGN_ROWS, self.foreign_rows),
-            (FORGETS_REPEATED, self.forgets_repeated),
-        ]
+    /// Samples by a label of a metric: the metric, the value of its label, and their number.
+    pub(super) fn by_label(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let dead = self.dead_letters.iter().map(|(it, count)| (DEAD_LETTERS, it.name(), *count));
+        let dropped = self.dropped.iter().map(|(it, count)| (SAMPLES_DROPPED, it.name(), *count));
+        let unknown =
+            self.unknown_readings.iter().map(|(it, count)| (UNKNOWN_READINGS, *it, *count));
+        let results = self.by_result().map(|(result, count)| (SAMPLES, result, count));
+        results.chain(dead).chain(dropped).chain(unknown)
     }
 }
 
 /// The sum of the counters of two runs.
-trait AddCounts {
+pub(super) trait AddCounts {
     /// Adds `other` to `self`.
     fn add_counts(&mut self, other: &Self);
 }

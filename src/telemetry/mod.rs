@@ -2,10 +2,9 @@
 //!
 //! | item | content |
 //! |---|---|
-//! | [`TABLE`] | every metric: name, kind, unit, labels, help |
+//! | [`TABLE`] | every metric: name, kind, unit, labels, help, counter |
 //! | `samples` | publishes [`counts::SampleCounts`] as counter increments |
 //! | [`counts`] | samples by result |
-//! | `failures` | kinds of store failures |
 //! | [`Progress`] | position, lag and committed offset of the assigned partitions, read on scrape |
 //! | [`logging`] | log events as lines of text or JSON |
 //! | `process` | CPU, memory and file descriptors of the process |
@@ -15,7 +14,6 @@
 //! is recorded: the `metrics` facade finds no recorder, and code that checks [`is_on`] is skipped.
 
 pub mod counts;
-mod failures;
 pub mod logging;
 mod process;
 mod progress;
@@ -37,9 +35,8 @@ pub use progress::{LogStatus, OffsetStorage, PartitionGauge, Progress, show};
 pub use samples::publish;
 pub use table::*;
 
-use crate::model::reading::ReadingKind;
-use crate::model::reason::{DeadReason, DropReason, SkipReason};
-use counts::SampleCounts;
+use crate::model::reason::SkipReason;
+use progress::Partitions;
 
 /// The clock, ms since 1970.
 #[must_use]
@@ -47,8 +44,6 @@ pub fn clock_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
-use failures::{FAILURE_KINDS, RETRIED};
-use progress::Partitions;
 
 /// The media type of [`Handle::render`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -159,60 +154,31 @@ fn describe() {
     }
 }
 
-/// Registers the counters of a daemon with value 0: a counter that first appears with its first
+/// Registers the metrics of a daemon with value 0: a counter that first appears with its first
 /// event has no rate at that event.
 pub fn register_counters() {
-    let none = SampleCounts::default();
-    for (result, _) in none.by_result() {
-        counter!(SAMPLES, "result" => result).increment(0);
-    }
-    for reason in DeadReason::ALL {
-        counter!(DEAD_LETTERS, "reason" => reason.name()).increment(0);
-    }
-    for reason in DropReason::ALL {
-        counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(0);
-    }
-    for reading in ReadingKind::ALL.into_iter().filter(|reading| reading.has_unknown()) {
-        counter!(UNKNOWN_READINGS, "reading" => reading.name()).increment(0);
-    }
-    for name in [COMMITS_REPEATED, REBALANCES, FEED_IGNORED] {
-        counter!(name).increment(0);
-    }
-    for (name, _) in none.metrics() {
-        counter!(name).increment(0);
-    }
-    for reason in SkipReason::ALL {
-        counter!(ROWS_SKIPPED, "reason" => reason.name()).increment(0);
-    }
-    for how in [CLAIM_READ, CLAIM_INSERTED] {
-        counter!(CLAIMS, "how" => how).increment(0);
-    }
-    for reason in HTTP_LIMITS {
-        counter!(HTTP_REJECTED, "reason" => reason).increment(0);
-    }
-    for reason in TLS_FAILURES {
-        counter!(TLS_FAILED, "reason" => reason).increment(0);
-    }
-    for reason in UNAUTHORIZED {
-        counter!(HTTP_UNAUTHORIZED, "reason" => reason).increment(0);
-    }
-    for route in SAMPLE_ROUTES {
-        for result in none.by_result().map(|(result, _)| result).chain(TOPIC_RESULTS) {
-            counter!(HTTP_SAMPLES, "route" => route, "result" => result).increment(0);
+    for metric in TABLE.iter().filter(|metric| !metric.name.starts_with("process_")) {
+        for labels in &metric.label_sets() {
+            // Creating the handle registers the metric, and keeps its value.
+            match metric.kind {
+                Kind::Counter => drop(counter!(metric.name, labels)),
+                Kind::Gauge => drop(gauge!(metric.name, labels)),
+                Kind::Histogram => drop(histogram!(metric.name, labels)),
+            }
         }
     }
-    for kind in FAILURE_KINDS {
-        counter!(STORE_ERRORS, "kind" => kind).increment(0);
-    }
-    for name in [LAST_RECORD, STATE_BYTES] {
-        gauge!(name).set(0.0);
-    }
-    // Creating the handle registers the metric, and keeps its value.
-    drop(gauge!(TLS_EXPIRY));
-    for setting in RELOADED {
-        drop(gauge!(RELOAD_FAILED, "setting" => setting));
-    }
-    drop(histogram!(SAMPLE_DELAY));
+}
+
+/// Counts an event by the labels of a metric, whose values the table lists.
+fn count<const N: usize>(
+    name: &'static str,
+    labels: [(&'static str, &'static str); N],
+    events: u64,
+) {
+    let is_known =
+        || Metric::by_name(name).is_some_and(|it| it.label_sets().contains(&labels.to_vec()));
+    debug_assert!(is_known(), "{name} has no {labels:?}");
+    counter!(name, &labels).increment(events);
 }
 
 /// Runs a store operation and records its duration.
@@ -242,51 +208,22 @@ pub fn ignored(records: u64) {
 
 /// Counts a store failure. Called where the failure ends the work, also for timed operations.
 pub fn failed(kind: &'static str) {
-    counter!(STORE_ERRORS, "kind" => kind).increment(1);
+    count(STORE_ERRORS, [("kind", kind)], 1);
 }
-
-/// HTTP limits that end a connection, request or response.
-const HTTP_LIMITS: [&str; 13] = [
-    "client_answers",
-    "client_connections",
-    "client_requests",
-    "client_streams",
-    "connections",
-    "dead_letters",
-    "memory",
-    "requests",
-    "slow_body",
-    "slow_reader",
-    "slow_request",
-    "store",
-    "streams",
-];
-
-/// Why HTTP requests are not authorised.
-const UNAUTHORIZED: [&str; 4] = ["forbidden", "missing", "session", "token"];
 
 /// Counts a request that is not authorised.
 pub fn unauthorized(reason: &'static str) {
-    debug_assert!(UNAUTHORIZED.contains(&reason), "{reason} is not a registered reason");
-    counter!(HTTP_UNAUTHORIZED, "reason" => reason).increment(1);
+    count(HTTP_UNAUTHORIZED, [("reason", reason)], 1);
 }
-
-/// Settings whose files are read again when they change.
-const RELOADED: [&str; 2] = ["tls_cert", "token_file"];
 
 /// Publishes whether the changed file of a setting cannot be used.
 pub fn reload_failed(setting: &'static str, has_failed: bool) {
-    debug_assert!(RELOADED.contains(&setting), "{setting} is not a registered setting");
     gauge!(RELOAD_FAILED, "setting" => setting).set(f64::from(u8::from(has_failed)));
 }
 
-/// Why HTTPS connections get no answer.
-const TLS_FAILURES: [&str; 4] = ["closed", "failed", "plain", "slow"];
-
 /// Counts an HTTPS connection without a handshake.
 pub fn tls_failed(reason: &'static str) {
-    debug_assert!(TLS_FAILURES.contains(&reason), "{reason} is not a registered reason");
-    counter!(TLS_FAILED, "reason" => reason).increment(1);
+    count(TLS_FAILED, [("reason", reason)], 1);
 }
 
 /// Publishes when the certificate of the HTTPS server expires, s since 1970.
@@ -295,29 +232,14 @@ pub fn certificate_expires(time_s: i64) {
     gauge!(TLS_EXPIRY).set(time_s as f64);
 }
 
-/// HTTP routes that take samples.
-const SAMPLE_ROUTES: [&str; 6] = [
-    "/v1/in/flespi",
-    "/v1/in/overland",
-    "/v1/in/owntracks",
-    "/v1/in/traccar",
-    "/v1/in/traccar-client",
-    "/v1/samples",
-];
-
-/// Results of samples for a topic: sent, or not.
-const TOPIC_RESULTS: [&str; 2] = ["sent", "refused"];
-
 /// Counts samples that came by a route, by result.
 pub fn http_samples(route: &'static str, result: &'static str, samples: u64) {
-    debug_assert!(SAMPLE_ROUTES.contains(&route), "{route} is not a registered route");
-    counter!(HTTP_SAMPLES, "route" => route, "result" => result).increment(samples);
+    count(HTTP_SAMPLES, [("route", route), ("result", result)], samples);
 }
 
 /// Counts a connection, request or response that an HTTP limit ended.
 pub fn rejected(reason: &'static str) {
-    debug_assert!(HTTP_LIMITS.contains(&reason), "{reason} is not a registered HTTP limit");
-    counter!(HTTP_REJECTED, "reason" => reason).increment(1);
+    count(HTTP_REJECTED, [("reason", reason)], 1);
 }
 
 impl Handle {
@@ -326,7 +248,7 @@ impl Handle {
     pub fn render(&self) -> String {
         let mut text = self.recorded.render();
         text::family(&mut text, BUILD_INFO, [(BUILD, 1.0)]);
-        self.partitions().write(&mut text, now_ms());
+        self.partitions().write(&mut text, clock_ms());
         process::write(&mut text);
         text
     }
@@ -334,7 +256,7 @@ impl Handle {
     /// State of the log that this process reads.
     #[must_use]
     pub fn log_status(&self) -> LogStatus {
-        self.partitions().status(self.samples.load(Ordering::Relaxed), now_ms())
+        self.partitions().status(self.samples.load(Ordering::Relaxed), clock_ms())
     }
 
     fn partitions(&self) -> MutexGuard<'_, Partitions> {
@@ -344,18 +266,12 @@ impl Handle {
 
 /// Counts a failed store request that is retried.
 pub(crate) fn retried() {
-    counter!(STORE_ERRORS, "kind" => RETRIED).increment(1);
+    failed(table::RETRIED);
 }
 
 /// Counts a stored trip row that a read skipped.
 pub(crate) fn skipped(reason: SkipReason) {
-    counter!(ROWS_SKIPPED, "reason" => reason.name()).increment(1);
-}
-
-/// The system clock, ms since 1970.
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+    count(ROWS_SKIPPED, [("reason", reason.name())], 1);
 }
 
 /// Milliseconds to seconds, the Prometheus base unit.

@@ -85,7 +85,7 @@ mod tests {
             let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
             line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
         };
-        let now = crate::telemetry::seconds(crate::telemetry::now_ms());
+        let now = crate::telemetry::seconds(crate::telemetry::clock_ms());
         assert!(value(START_TIME) > now - 86_400.0 && value(START_TIME) <= now + 2.0, "{text}");
         assert!(value(RESIDENT_BYTES) > 1e6 && value(CPU_SECONDS) >= 0.0, "{text}");
         assert!(value(OPEN_FDS) >= 3.0 && value(MAX_FDS) >= value(OPEN_FDS), "{text}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::{
-    COMMITTED_OFFSET, CONSUMER_LAG, CONSUMER_LAG_SECONDS, PARTITION_STOPPED, handle, now_ms,
+    COMMITTED_OFFSET, CONSUMER_LAG, CONSUMER_LAG_SECONDS, PARTITION_STOPPED, clock_ms, handle,
     seconds, text,
 };
 use crate::model::scalar::{LogTime, Offset};
@@ -140,7 +140,7 @@ pub fn show(
     storage: OffsetStorage,
 ) -> Option<PartitionGauge> {
     let key = (topic.to_owned(), partition);
-    let shown = Partition { progress: Arc::clone(progress), storage, since_ms: now_ms() };
+    let shown = Partition { progress: Arc::clone(progress), storage, since_ms: clock_ms() };
     handle()?.partitions().0.insert(key.clone(), shown);
     Some(PartitionGauge { key, progress: Arc::clone(progress) })
 }

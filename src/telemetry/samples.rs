@@ -1,45 +1,29 @@
 //! Publishes the sample counters of a partition worker as increments.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use metrics::{counter, gauge};
 
 use super::counts::SampleCounts;
-use super::{
-    DEAD_LETTERS, LAST_RECORD, SAMPLES, SAMPLES_DROPPED, UNKNOWN_READINGS, handle, now_ms, seconds,
-};
+use super::{LAST_RECORD, Metric, TABLE, clock_ms, handle, seconds};
 
 /// Publishes the difference between two states of the same counters.
 pub fn publish(before: &SampleCounts, now: &SampleCounts) {
     let Some(handle) = handle() else { return };
     handle.samples.fetch_add(now.delivered - before.delivered, Ordering::Relaxed);
-    for ((result, now), (_, before)) in now.by_result().zip(before.by_result()) {
-        if now > before {
-            counter!(SAMPLES, "result" => result).increment(now - before);
+    let former: BTreeMap<_, _> =
+        before.by_label().map(|(name, value, count)| ((name, value), count)).collect();
+    for (name, value, count) in now.by_label() {
+        let increment = count - former.get(&(name, value)).copied().unwrap_or(0);
+        if let (1.., Some(Metric { labels: [label], .. })) = (increment, Metric::by_name(name)) {
+            counter!(name, *label => value).increment(increment);
         }
     }
-    for (reason, &count) in &now.dead_letters {
-        let increment = count - before.dead_letters.get(reason).copied().unwrap_or(0);
-        if increment > 0 {
-            counter!(DEAD_LETTERS, "reason" => reason.name()).increment(increment);
-        }
-    }
-    for (reason, &count) in &now.dropped {
-        let increment = count - before.dropped.get(reason).copied().unwrap_or(0);
-        if increment > 0 {
-            counter!(SAMPLES_DROPPED, "reason" => reason.name()).increment(increment);
-        }
-    }
-    for (reading, &count) in &now.unknown_readings {
-        let increment = count - before.unknown_readings.get(reading).copied().unwrap_or(0);
-        if increment > 0 {
-            counter!(UNKNOWN_READINGS, "reading" => *reading).increment(increment);
-        }
-    }
-    for ((metric, now), (_, before)) in now.metrics().into_iter().zip(before.metrics()) {
-        counter!(metric).increment(now - before);
+    for (metric, count) in TABLE.iter().filter_map(|it| Some((it, it.count?))) {
+        counter!(metric.name).increment(count(now) - count(before));
     }
     if now != before {
-        gauge!(LAST_RECORD).set(seconds(now_ms()));
+        gauge!(LAST_RECORD).set(seconds(clock_ms()));
     }
 }
