@@ -10,7 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::ensure;
 use tokio::sync::Notify;
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::consumer::{self, Assignment, ConsumerConfig, DrainResult};
+use tstar::internals::kafka::consumer::{
+    self, Assignment, ConsumerConfig, DrainResult, MemberSettings,
+};
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::model::epoch::Epoch;
@@ -71,12 +73,9 @@ fn options(log: &Log, now_us: i64) -> anyhow::Result<Options> {
     let plan = ConsumerConfig {
         brokers: Brokers::new(&log.brokers, BTreeMap::new())?,
         topic: log.topic.clone(),
-        group: "tstar-bench-trips".to_owned(),
-        instance_id: None,
+        member: MemberSettings { group: "tstar-bench-trips".to_owned(), ..settings.member.clone() },
         assignment: Assignment::All(vec![0; log.ends.len()]),
         epoch: epoch.clone(),
-        revoke_timeout: settings.revoke_timeout,
-        drain_timeout: settings.drain_timeout,
         memory: memory / 8,
     };
     let notify = Arc::new(|event: DaemonEvent| match event {

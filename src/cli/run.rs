@@ -121,7 +121,7 @@ pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> an
     }
     match (report.map(|report| report.drained), cancel.signal()) {
         (Some(result @ (DrainResult::NotInTime | DrainResult::Interrupted)), Some(signal)) => {
-            let seconds = settings.drain_timeout.as_secs();
+            let seconds = settings.member.drain_timeout.as_secs();
             let why = match result {
                 DrainResult::NotInTime => format!("within --drain-timeout, {seconds} s"),
                 _ => "before partitions stopped, or other instances took them over".into(),
@@ -141,7 +141,7 @@ fn owners(
     settings: &Settings,
     options: &mut BTreeMap<String, String>,
 ) -> anyhow::Result<Option<Arc<Owners>>> {
-    if let Some(id) = &settings.instance_id {
+    if let Some(id) = &settings.member.instance_id {
         options.entry("client.id".into()).or_insert_with(|| id.clone());
     }
     let is_file = settings.url()?.path().is_some();

@@ -55,7 +55,7 @@ pub fn keeps_own(store: &AnyStore) -> bool {
 }
 
 fn reader_group(settings: &Settings) -> Result<Group, KafkaError> {
-    Group::new(&settings.brokers()?, &settings.group)
+    Group::new(&settings.brokers()?, &settings.member.group)
 }
 
 /// Checks that the group whose offsets count is the one that reads the log of a store.
@@ -64,11 +64,11 @@ fn reader_group(settings: &Settings) -> Result<Group, KafkaError> {
 /// It is another one, or the store cannot be read.
 pub async fn check_group(store: &AnyStore, settings: &Settings) -> anyhow::Result<()> {
     match store.group().await? {
-        Some(kept) if kept != settings.group => Err(PreconditionFailed(format!(
+        Some(kept) if kept != settings.member.group => Err(PreconditionFailed(format!(
             "store `{}` is read by consumer group `{kept}`, and the offsets of `{}` say nothing of \
              it: pass --group {}",
             settings.store,
-            settings.group,
+            settings.member.group,
             shell_word(&kept)
         ))
         .into()),
@@ -114,7 +114,7 @@ pub async fn check_unread(store: &AnyStore, settings: &Settings) -> anyhow::Resu
     match reader_group(settings)?.members()? {
         0 => Ok(()),
         members => {
-            let name = &settings.group;
+            let name = &settings.member.group;
             let problem = format!("group `{name}` has {members} members; stop all instances first");
             Err(PreconditionFailed(problem).into())
         }

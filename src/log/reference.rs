@@ -11,7 +11,7 @@ use super::{Bounds, Cancel, Log, PartialResult, ReadProgress};
 use crate::identity::DeviceId;
 use crate::model::rules::Rules;
 use crate::pipeline::daemon::OnEvent;
-use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
+use crate::pipeline::processor::{FlushSettings, Processor, ProcessorConfig, SampleCounts};
 use crate::sink::{Outputs, open_workers};
 use crate::source::Batch;
 use crate::source::spill::Spill;
@@ -49,8 +49,7 @@ impl Workspace<'_> {
     pub fn processor_config(&self) -> ProcessorConfig {
         let memory = usize::try_from(self.memory / 4 * 3).unwrap_or(usize::MAX);
         ProcessorConfig {
-            flush_interval: AT_THE_END,
-            max_staleness: AT_THE_END,
+            flush: FlushSettings { interval: AT_THE_END, max_staleness: AT_THE_END },
             memory,
             ..ProcessorConfig::default()
         }

@@ -112,7 +112,7 @@ impl TopicLog {
             extents,
             stored,
             is_known,
-            group: settings.group.clone(),
+            group: settings.member.group.clone(),
             keys,
             schemas,
             notify: notify(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
-use crate::kafka::consumer::{Assignment, ConsumerConfig, DrainResult};
+use crate::kafka::consumer::{Assignment, ConsumerConfig, DrainResult, MemberSettings};
 use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, by_epoch, versions_before};
@@ -71,12 +71,14 @@ impl TopicReplay {
             let plan = ConsumerConfig {
                 brokers: self.brokers.clone(),
                 topic: epoch.topic.clone(),
-                group: GROUP.to_owned(),
-                instance_id: None,
+                member: MemberSettings {
+                    group: GROUP.to_owned(),
+                    instance_id: None,
+                    revoke_timeout: FLUSH_TIMEOUT,
+                    drain_timeout: FLUSH_TIMEOUT,
+                },
                 assignment: Assignment::Spans(spans),
                 epoch: epoch.clone(),
-                revoke_timeout: FLUSH_TIMEOUT,
-                drain_timeout: FLUSH_TIMEOUT,
                 memory: pace.memory / 4,
             };
             let epochs = self.epochs[..=nth].to_vec();

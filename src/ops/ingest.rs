@@ -43,8 +43,7 @@ impl IngestRequest<'_> {
     fn processor_config(&self) -> ProcessorConfig {
         let memory = self.settings.memory.saturating_sub(self.settings.cache() + BUFFERS);
         ProcessorConfig {
-            flush_interval: self.settings.flush_interval,
-            max_staleness: self.settings.max_staleness,
+            flush: self.settings.flush,
             memory: usize::try_from(memory).unwrap_or(usize::MAX),
             ..ProcessorConfig::default()
         }

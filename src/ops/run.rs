@@ -289,7 +289,7 @@ impl Daemon<'_> {
         preflight::control_keys(store, &self.keys, &settings.store).await?;
         let group_request = GroupRequest {
             location: &settings.store,
-            group: &settings.group,
+            group: &settings.member.group,
             may_change: request.group_change,
             // A file has the positions itself.
             brokers: self.url.path().is_none().then_some(&request.brokers),
@@ -313,12 +313,9 @@ impl Daemon<'_> {
         let plan = ConsumerConfig {
             brokers: request.brokers.clone(),
             topic: settings.topic.clone(),
-            group: settings.group.clone(),
-            instance_id: settings.instance_id.clone(),
+            member: settings.member.clone(),
             assignment,
             epoch: log.epochs.last().expect("one was made").clone(),
-            revoke_timeout: settings.revoke_timeout,
-            drain_timeout: settings.drain_timeout,
             // The rest is for trips, and for what the client holds.
             memory: memory / 8,
         };
@@ -329,11 +326,11 @@ impl Daemon<'_> {
             return Err(InvalidRequest(problem.into()).into());
         }
         if let Assignment::Group { .. } = plan.assignment {
-            self.needs(format!("group `{}` to assign partitions", settings.group));
+            self.needs(format!("group `{}` to assign partitions", settings.member.group));
         }
         let mut following = JoinSet::new();
         if let Some(owners) = request.owners.clone() {
-            let names = (settings.group.clone(), settings.topic.clone());
+            let names = (settings.member.group.clone(), settings.topic.clone());
             following.spawn(owners.follow(plan.brokers.clone(), names, plan.epoch.division()));
         }
         let options = Options {

@@ -35,7 +35,7 @@ pub use http::HttpSettings;
 pub use open::{Warnings, notify};
 pub use secret::exposed_files;
 pub use setting::{Group, Kind, Setting, TABLE};
-pub use table::Settings;
+pub use table::{FlushSettings, Settings};
 pub use values::LogFormat;
 use values::ms;
 
@@ -203,21 +203,23 @@ impl Settings {
         );
         for (key, value_ms) in [
             (&["max_duration"], self.max_duration_ms),
-            (&["max_staleness"], ms(self.max_staleness)),
+            (&["max_staleness"], ms(self.flush.max_staleness)),
             (&["settle"], self.settle_ms),
-            (&["drain_timeout"], ms(self.drain_timeout)),
+            (&["drain_timeout"], ms(self.member.drain_timeout)),
             (&["connect_timeout"], ms(self.connect_timeout)),
         ] {
             let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
             check(value_ms <= year_ms, key, message);
         }
         // Kafka removes a member that does not poll for five minutes.
-        let message =
-            format!("revoke_timeout must be at most 4m, not {}", text(ms(self.revoke_timeout)));
-        check(ms(self.revoke_timeout) <= 240_000, &["revoke_timeout"], message);
+        let message = format!(
+            "revoke_timeout must be at most 4m, not {}",
+            text(ms(self.member.revoke_timeout))
+        );
+        check(ms(self.member.revoke_timeout) <= 240_000, &["revoke_timeout"], message);
         for (key, value_ms) in [
             (&["max_gap"], self.max_gap_ms),
-            (&["flush_interval"], ms(self.flush_interval)),
+            (&["flush_interval"], ms(self.flush.interval)),
             (&["connect_timeout"], ms(self.connect_timeout)),
         ] {
             check(value_ms > 0, key, format!("{} must be longer than 0", key[0]));
@@ -234,12 +236,12 @@ impl Settings {
             "min_time must not be before 1970-01-01T00:00:00Z".into(),
         );
         check(
-            ms(self.flush_interval) <= ms(self.max_staleness),
+            ms(self.flush.interval) <= ms(self.flush.max_staleness),
             &["flush_interval", "max_staleness"],
             format!(
                 "flush_interval ({}) must not be longer than max_staleness ({})",
-                text(ms(self.flush_interval)),
-                text(ms(self.max_staleness))
+                text(ms(self.flush.interval)),
+                text(ms(self.flush.max_staleness))
             ),
         );
         check(

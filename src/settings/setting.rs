@@ -138,7 +138,8 @@ pub fn default_of<T>(syntax: &Syntax<T>, default: &str) -> T {
 
 /// Declares a struct of settings: its fields, their defaults and its part of [`TABLE`]. `flags` are
 /// the [`Group`]s of a setting; its flag and its environment variable follow from its key. The
-/// settings in another struct are declared with the name of its field: `Name in field`.
+/// settings in another struct are declared with the name of its field: `Name in field`. A field of
+/// a struct that a lower layer declares is `@ struct.field`.
 macro_rules! settings {
     (
         $(#[$about:meta])*
@@ -146,8 +147,7 @@ macro_rules! settings {
             $($(#[$inner_doc:meta])* $inner:ident: $inner_type:ty,)*
         }
         $(
-            $(#[$doc:meta])*
-            $field:ident: $type:ty {
+            $($(#[$doc:meta])* $field:ident)? $(@ $sub:ident . $of_sub:ident)?: $type:ty {
                 key: $key:literal, default: $default:literal, syntax: $syntax:expr,
                 flags: [$($group:ident),*],
                 help: $help:expr,
@@ -156,17 +156,23 @@ macro_rules! settings {
     ) => {
         $(#[$about])*
         pub struct $name {
-            $($(#[$doc])* pub $field: $type,)*
+            $($($(#[$doc])* pub $field: $type,)?)*
             $($(#[$inner_doc])* pub $inner: $inner_type,)*
         }
 
         impl Default for $name {
             /// The declared defaults.
             fn default() -> Self {
-                Self {
-                    $($field: $crate::settings::setting::default_of(&$syntax, $default),)*
+                #[allow(unused_mut, reason = "not every struct has fields of other structs")]
+                let mut settings = Self {
+                    $($($field: $crate::settings::setting::default_of(&$syntax, $default),)?)*
                     $($inner: <$inner_type>::default(),)*
-                }
+                };
+                $($(
+                    settings.$sub.$of_sub =
+                        $crate::settings::setting::default_of(&$syntax, $default);
+                )?)*
+                settings
             }
         }
 
@@ -188,10 +194,10 @@ macro_rules! settings {
                 kind: $syntax.kind,
                 groups: &[$(Group::$group),*],
                 set: |settings, text| {
-                    part_mut(settings).$field = ($syntax.read)(text)?;
+                    part_mut(settings)$(.$field)?$(.$sub.$of_sub)? = ($syntax.read)(text)?;
                     Ok(())
                 },
-                get: |settings| ($syntax.write)(&part(settings).$field),
+                get: |settings| ($syntax.write)(&part(settings)$(.$field)?$(.$sub.$of_sub)?),
             }),*]
         }
     };

@@ -13,6 +13,7 @@ use super::values::{
     TIMEOUT,
 };
 use super::{KeyRule, Origins};
+use crate::kafka::consumer::MemberSettings;
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::Preset;
 use crate::model::rules::{SpeedUnit, TimeUnit};
@@ -21,12 +22,32 @@ use crate::model::schema::Encoding;
 use crate::source::file::InputFormat;
 use crate::store::{Consistency, StoreUrl};
 
+/// When a processor writes.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushSettings {
+    /// Minimum time between two flushes.
+    pub interval: Duration,
+    /// Maximum time that a change waits for a flush, except for spilled samples: they wait until
+    /// the spill is absorbed.
+    pub max_staleness: Duration,
+}
+
+impl Default for FlushSettings {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(1), max_staleness: Duration::from_secs(30) }
+    }
+}
+
 settings! {
     /// The values of all settings.
     #[derive(Clone, Debug)]
     Settings {
         /// Settings of the HTTP server.
         http: HttpSettings,
+        /// How this instance is a member of the consumer group.
+        member: MemberSettings,
+        /// When a processor writes.
+        flush: FlushSettings,
         /// Where each value comes from.
         origins: Origins,
         /// The password of `cql_user` in the environment.
@@ -163,14 +184,12 @@ settings! {
         help: InputFormat::HELP,
     }
 
-    /// Minimum interval between writes of a trip.
-    flush_interval: Duration {
+    @ flush.interval: Duration {
         key: "flush_interval", default: "1s", syntax: TIMEOUT, flags: [Import, Flush],
         help: "Minimum interval between writes of a trip",
     }
 
-    /// Maximum delay before a change is written.
-    max_staleness: Duration {
+    @ flush.max_staleness: Duration {
         key: "max_staleness", default: "30s", syntax: TIMEOUT, flags: [Import, Flush],
         help: "Maximum delay before a change is written (longer while spilling)",
     }
@@ -206,14 +225,12 @@ settings! {
         help: "Topic that holds the samples; TOPIC.trips and TOPIC.dlq are written",
     }
 
-    /// Consumer group.
-    group: String {
+    @ member.group: String {
         key: "group", default: "tstar", syntax: GROUP, flags: [Topic, Epoch, Consumer],
         help: "Consumer group; its members share the partitions",
     }
 
-    /// Static member id of the consumer group.
-    instance_id: Option<String> {
+    @ member.instance_id: Option<String> {
         key: "instance_id", default: "none", syntax: OPTIONAL_NAME, flags: [Topic],
         help: "Static member id (group.instance.id); avoids rebalances on restart",
     }
@@ -285,14 +302,12 @@ settings! {
         help: "Partitions of the table topic; never changes once it is created",
     }
 
-    /// Time limit for flushing a revoked partition.
-    revoke_timeout: Duration {
+    @ member.revoke_timeout: Duration {
         key: "revoke_timeout", default: "20s", syntax: TIMEOUT, flags: [Drain],
         help: "Time limit for flushing a revoked partition",
     }
 
-    /// Time limit for flushing on shutdown.
-    drain_timeout: Duration {
+    @ member.drain_timeout: Duration {
         key: "drain_timeout", default: "30s", syntax: TIMEOUT, flags: [Drain],
         help: "Time limit for flushing on shutdown",
     }

@@ -22,7 +22,7 @@ use tstar::internals::model::scalar::{Day, DeviceTime, LogTime};
 use tstar::internals::model::time::format_time;
 use tstar::internals::ops::verify::compare::{CompareOptions, compare};
 use tstar::internals::ops::verify::{Comparison, Difference};
-use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
+use tstar::internals::pipeline::processor::{FlushSettings, Processor, ProcessorConfig};
 use tstar::internals::source::file::{FileSource, Options};
 use tstar::internals::source::{Batch, Control, Decoder};
 use tstar::internals::store::sqlite::SqliteStore;
@@ -110,8 +110,10 @@ impl ImportedStore {
         self.files.push(self.folder.path(&name));
         let (store, rules) = (self.writer(), Rules::default());
         block_on(async {
-            let pace =
-                ProcessorConfig { flush_interval: Duration::ZERO, ..ProcessorConfig::default() };
+            let pace = ProcessorConfig {
+                flush: FlushSettings { interval: Duration::ZERO, ..FlushSettings::default() },
+                ..ProcessorConfig::default()
+            };
             let mut processor = Processor::new(&store, &rules, pace).await.unwrap();
             store.begin_import(0, std::slice::from_ref(&name)).unwrap();
             let options = Options {

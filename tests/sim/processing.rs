@@ -14,7 +14,7 @@ use tstar::internals::model::reason::{DeadReason, DropReason};
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{
-    Budget, Processor, ProcessorConfig, RunError, SampleCounts,
+    Budget, FlushSettings, Processor, ProcessorConfig, RunError, SampleCounts,
 };
 use tstar::internals::sink::Sink;
 use tstar::internals::source::spill::Spill;
@@ -244,8 +244,7 @@ proptest! {
         loads in 1..5_usize,
     ) {
         let pace = ProcessorConfig {
-            flush_interval: Duration::from_millis(interval_ms),
-            max_staleness: Duration::from_secs(staleness_s),
+            flush: FlushSettings { interval: Duration::from_millis(interval_ms), max_staleness: Duration::from_secs(staleness_s) },
             memory,
             by_trip,
             gather,
@@ -338,7 +337,7 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     let pace = ProcessorConfig {
-        flush_interval: Duration::ZERO,
+        flush: FlushSettings { interval: Duration::ZERO, ..FlushSettings::default() },
         memory: 2_500,
         ..ProcessorConfig::default()
     };

@@ -29,7 +29,7 @@ impl ClientContext for RebalanceContext {
         if code == Some(RDKafkaErrorCode::GroupAuthorizationFailed)
             && matches!(self.config.assignment, Assignment::Group { .. })
         {
-            let rights = [Right::group("Read", &self.config.group)];
+            let rights = [Right::group("Read", &self.config.member.group)];
             let denied = code.and_then(|code| self.config.brokers.denied(&rights, code));
             if let Some(denied) = denied {
                 return (self.on_event)(ConsumerEvent::Denied(denied.to_string()));

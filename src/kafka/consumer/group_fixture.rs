@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::client::{GroupClient, Polled, RecordClient};
 use super::rebalance::RebalanceContext;
-use super::{AssignedPartition, Assignment, ConsumerConfig};
+use super::{AssignedPartition, Assignment, ConsumerConfig, MemberSettings};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
@@ -60,12 +60,14 @@ impl FakeGroup {
         let config = ConsumerConfig {
             brokers: Brokers::new("127.0.0.1:9", BTreeMap::new()).unwrap(),
             topic: "samples".into(),
-            group: "trips".into(),
-            instance_id: None,
+            member: MemberSettings {
+                group: "trips".into(),
+                instance_id: None,
+                revoke_timeout: Duration::ZERO,
+                drain_timeout: Duration::ZERO,
+            },
             assignment: Assignment::Group { from },
             epoch: epoch(None),
-            revoke_timeout: Duration::ZERO,
-            drain_timeout: Duration::ZERO,
             memory: 1 << 20,
         };
         let (sender, assigned) = mpsc::unbounded_channel();

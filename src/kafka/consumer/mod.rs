@@ -62,6 +62,19 @@ pub enum Assignment {
     Spans(Vec<Range<i64>>),
 }
 
+/// Settings of a member of a consumer group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberSettings {
+    /// Consumer group.
+    pub group: String,
+    /// Static member id (`group.instance.id`), if any.
+    pub instance_id: Option<String>,
+    /// Time limit for the workers of revoked partitions to store what they have.
+    pub revoke_timeout: Duration,
+    /// Time limit for all workers to store what they have on shutdown.
+    pub drain_timeout: Duration,
+}
+
 /// Configuration of the polling thread.
 #[derive(Clone, Debug)]
 pub struct ConsumerConfig {
@@ -69,18 +82,12 @@ pub struct ConsumerConfig {
     pub brokers: Brokers,
     /// Topic to read.
     pub topic: String,
-    /// Consumer group.
-    pub group: String,
-    /// Static member id (`group.instance.id`), if any.
-    pub instance_id: Option<String>,
+    /// How this instance is a member of the group.
+    pub member: MemberSettings,
     /// Partitions and start offsets.
     pub assignment: Assignment,
     /// Epoch that the topic has to match.
     pub epoch: Epoch,
-    /// Time limit for the workers of revoked partitions to store what they have.
-    pub revoke_timeout: Duration,
-    /// Time limit for all workers to store what they have on shutdown.
-    pub drain_timeout: Duration,
     /// Memory for queued batches, bytes.
     pub memory: usize,
 }
@@ -195,7 +202,7 @@ pub fn new_client(
 ) -> Result<RecordConsumer<RebalanceContext>, KafkaError> {
     let context = RebalanceContext::new(config.clone(), assigned, Arc::clone(on_event), stop);
     let mut ours = vec![
-        ("group.id", config.group.as_str()),
+        ("group.id", config.member.group.as_str()),
         ("group.protocol", "classic"),
         ("partition.assignment.strategy", "cooperative-sticky"),
         ("enable.auto.commit", "false"),
@@ -211,7 +218,7 @@ pub fn new_client(
         ("check.crcs", "true"),
         ("allow.auto.create.topics", "false"),
     ];
-    if let Some(id) = &config.instance_id {
+    if let Some(id) = &config.member.instance_id {
         ours.push(("group.instance.id", id));
     }
     if let Assignment::Spans(_) = &config.assignment {

@@ -333,7 +333,7 @@ impl<C: RecordClient> Poller<C> {
 
     /// Closes the channels of all workers, for them to store what they have.
     fn close(&mut self, error: Option<KafkaError>) {
-        let deadline = Instant::now() + self.config().drain_timeout;
+        let deadline = Instant::now() + self.config().member.drain_timeout;
         let partitions = self.context().close_all();
         // Without the pause, the client would keep fetching records that no worker takes.
         if let Err(error) = self.client.group().pause(&partitions) {

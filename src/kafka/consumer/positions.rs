@@ -64,7 +64,7 @@ pub(super) fn resolve(
 
 /// The rights that a member of the group needs.
 fn rights(config: &ConsumerConfig) -> [Right; 2] {
-    [Right::group("Read", &config.group), Right::topic("Read", &config.topic)]
+    [Right::group("Read", &config.member.group), Right::topic("Read", &config.topic)]
 }
 
 fn from(config: &ConsumerConfig) -> Option<StartFrom> {

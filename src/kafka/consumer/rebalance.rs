@@ -441,7 +441,7 @@ impl RebalanceContext {
     /// Waits for the workers of revoked partitions to store what they have, and commits that.
     /// Returns whether everything that was sent to them is durable and committed.
     fn drain_revoked(&self, client: &impl GroupClient, revoked: &[PartitionState]) -> bool {
-        let deadline = Instant::now() + self.config.revoke_timeout;
+        let deadline = Instant::now() + self.config.member.revoke_timeout;
         let (mut offsets, mut all_drained) = (Vec::with_capacity(revoked.len()), true);
         for held in revoked {
             let ended = client.wait(&held.handle, deadline);

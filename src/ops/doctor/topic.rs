@@ -46,10 +46,11 @@ async fn try_check(
     results.push(timestamps(&topics, newest).await?);
     results.push(compression(&topics, newest).await?);
     results.push(control_keys(store, &keys, &settings.store).await?);
-    let (result, group) = reader_group(store, &settings.group).await?;
+    let (result, group) = reader_group(store, &settings.member.group).await?;
     results.push(result);
     // The positions are those of the group that reads.
-    let settings = Settings { group, ..settings.clone() };
+    let mut settings = settings.clone();
+    settings.member.group = group;
     let committed = committed_offsets(store, &settings, newest).await?;
     results.extend(positions(newest, &layout, &committed));
     Ok(results)

@@ -1,17 +1,13 @@
 //! Settings of a processor.
 
-use std::time::Duration;
-
+pub use crate::settings::FlushSettings;
 use crate::settings::Settings;
 
 /// Settings of a processor; none of them affects the resulting trips.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorConfig {
-    /// Minimum time between two flushes.
-    pub flush_interval: Duration,
-    /// Maximum time that a change waits for a flush, except for spilled samples: they wait until
-    /// the spill is absorbed.
-    pub max_staleness: Duration,
+    /// When trips are written.
+    pub flush: FlushSettings,
     /// Approximate memory limit of the trips, bytes. Above it, stored trips are evicted, and loaded
     /// again when a sample needs them.
     pub memory: usize,
@@ -33,8 +29,7 @@ impl ProcessorConfig {
     #[must_use]
     pub fn daemon(settings: &Settings) -> Self {
         Self {
-            flush_interval: settings.flush_interval,
-            max_staleness: settings.max_staleness,
+            flush: settings.flush,
             // The other half is for batches in flight and the queues of the Kafka client.
             memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
             by_trip: true,
@@ -48,8 +43,7 @@ impl Default for ProcessorConfig {
     /// 1 s, 30 s, 400 MB and one load at a time: for a store on the same machine.
     fn default() -> Self {
         Self {
-            flush_interval: Duration::from_secs(1),
-            max_staleness: Duration::from_secs(30),
+            flush: FlushSettings::default(),
             memory: 400_000_000,
             by_trip: false,
             gather: Self::GATHER,

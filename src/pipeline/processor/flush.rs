@@ -46,7 +46,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         }
         if self.is_spilling() {
             // Absorbing the spill is expensive: do it early only if the source is silent for long.
-            return Instant::now().checked_add(self.config.max_staleness);
+            return Instant::now().checked_add(self.config.flush.max_staleness);
         }
         self.schedule.next(self.devices.dirty_count())
     }

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use super::super::Budget;
-use super::super::ProcessorConfig;
 use super::super::fixture::{
     EVENING, MINUTE, MemoryStore, block_on, commits, processor, push_sample, rows, sample, samples,
     staged,
 };
+use super::super::{FlushSettings, ProcessorConfig};
 use super::*;
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::Part;
@@ -17,7 +17,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Nothing is due by time.
 fn slow() -> ProcessorConfig {
-    ProcessorConfig { flush_interval: HOUR, max_staleness: HOUR, ..ProcessorConfig::default() }
+    ProcessorConfig {
+        flush: FlushSettings { interval: HOUR, max_staleness: HOUR },
+        ..ProcessorConfig::default()
+    }
 }
 
 fn part(first_offset: i64, upto_bytes: u64) -> Part {
@@ -75,7 +78,10 @@ fn a_flush_has_the_latest_state_of_each_part() {
 fn a_flush_is_due_at_once_only_if_memory_is_full_or_its_time_has_come() {
     let store = MemoryStore::default();
     let full = ProcessorConfig { memory: 1, ..slow() };
-    let soon = ProcessorConfig { flush_interval: Duration::ZERO, ..slow() };
+    let soon = ProcessorConfig {
+        flush: FlushSettings { interval: Duration::ZERO, ..slow().flush },
+        ..slow()
+    };
     for (config, is_due) in [(slow(), false), (full, true)] {
         let mut processor = processor(&store, config);
         block_on(processor.absorb(&samples(0, &[("van", 0)]))).unwrap();

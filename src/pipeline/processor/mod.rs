@@ -51,7 +51,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
 pub use classify::wrong_clock;
-pub use config::ProcessorConfig;
+pub use config::{FlushSettings, ProcessorConfig};
 pub use limited::LimitedTrips;
 pub use memory_budget::Budget;
 pub use questions::Question;

@@ -77,8 +77,8 @@ impl FlushSchedule {
     pub(super) fn new(config: &ProcessorConfig) -> Self {
         let now = Instant::now();
         Self {
-            interval: config.flush_interval,
-            max_staleness: config.max_staleness,
+            interval: config.flush.interval,
+            max_staleness: config.flush.max_staleness,
             gather: usize::try_from(config.gather).unwrap_or(usize::MAX),
             origin: now,
             now_ms: 0,
@@ -189,11 +189,11 @@ mod tests {
     fn a_flush_waits_in_proportion_to_its_cpu_time() {
         let config = ProcessorConfig::default();
         let mut schedule = schedule();
-        assert_eq!(schedule.delay(1), config.flush_interval);
+        assert_eq!(schedule.delay(1), config.flush.interval);
         schedule.measure(10, cost(100, 0, 100));
         schedule.measure(0, cost(9_000, 0, 0));
         assert_eq!(schedule.delay(100), Duration::from_secs(19));
-        assert_eq!(schedule.delay(usize::MAX), config.max_staleness);
+        assert_eq!(schedule.delay(usize::MAX), config.flush.max_staleness);
         assert!(!schedule.is_due(100));
         schedule.measure(10, cost(100, 100, 0));
         assert_eq!(schedule.delay(100), Duration::from_millis(19 * 1_100));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_delay_begins_with_the_last_flush() {
-        let (mut schedule, interval) = (schedule(), ProcessorConfig::default().flush_interval);
+        let (mut schedule, interval) = (schedule(), ProcessorConfig::default().flush.interval);
         schedule.flushed_at -= interval;
         assert!(schedule.is_due(1) && schedule.next(1) <= Some(Instant::now()));
         let before = Instant::now();

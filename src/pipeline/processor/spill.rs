@@ -45,7 +45,7 @@ impl Spiller {
             samples,
             is_active: false,
             max_bytes: MAX_SPILL_SHARE.saturating_mul(config.memory as u64),
-            max_age: config.max_staleness.saturating_mul(SPILL_STALENESS),
+            max_age: config.flush.max_staleness.saturating_mul(SPILL_STALENESS),
             group_memory: config.memory / GROUP_SHARE,
         }
     }
@@ -153,7 +153,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = ProcessorConfig { memory: 10, ..ProcessorConfig::default() };
         let mut spiller = Spiller::new(Spill::new(folder.path()), &config);
-        let old = config.max_staleness * SPILL_STALENESS;
+        let old = config.flush.max_staleness * SPILL_STALENESS;
         let young = old - Duration::from_millis(1);
         assert!(spiller.is_empty() && !spiller.is_due(young) && spiller.is_due(old));
         let batch = samples(0, &[("van", 0)]);

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::consumer::{self, AssignedPartition, Assignment, ConsumerConfig};
+use tstar::internals::kafka::consumer::{
+    self, AssignedPartition, Assignment, ConsumerConfig, MemberSettings,
+};
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
@@ -37,8 +39,12 @@ fn member<'scope>(
     let config = ConsumerConfig {
         brokers: Brokers::new(&topic.brokers, BTreeMap::from(options)).unwrap(),
         topic: topic.name.clone(),
-        group: topic.name.clone(),
-        instance_id: None,
+        member: MemberSettings {
+            group: topic.name.clone(),
+            instance_id: None,
+            revoke_timeout: short,
+            drain_timeout: short,
+        },
         assignment: Assignment::Group { from: None },
         epoch: Epoch {
             epoch: 1,
@@ -51,8 +57,6 @@ fn member<'scope>(
             topic_id: None,
             keeps_positions: false,
         },
-        revoke_timeout: short,
-        drain_timeout: short,
         memory: 1 << 30,
     };
     let (to, assigned) = mpsc::unbounded_channel();

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::consumer::{self, Assignment, ConsumerConfig, ConsumerEvent};
+use tstar::internals::kafka::consumer::{
+    self, Assignment, ConsumerConfig, ConsumerEvent, MemberSettings,
+};
 use tstar::internals::kafka::group::Group;
 use tstar::internals::kafka::producer::{Producer, ProducerRecord};
 use tstar::internals::kafka::scan::Scan;
@@ -92,8 +94,12 @@ fn check_member(brokers: Brokers) {
     let config = ConsumerConfig {
         brokers,
         topic: "samples".into(),
-        group: "strangers".into(),
-        instance_id: None,
+        member: MemberSettings {
+            group: "strangers".into(),
+            instance_id: None,
+            revoke_timeout: TIMEOUT,
+            drain_timeout: TIMEOUT,
+        },
         assignment: Assignment::Group { from: None },
         epoch: Epoch {
             epoch: 1,
@@ -106,8 +112,6 @@ fn check_member(brokers: Brokers) {
             topic_id: None,
             keeps_positions: true,
         },
-        revoke_timeout: TIMEOUT,
-        drain_timeout: TIMEOUT,
         memory: 1 << 20,
     };
     let readiness = Readiness::not_yet("not read yet");

@@ -14,7 +14,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::consumer::{
-    self, Assignment, ConsumerConfig, ConsumerEvent, DrainResult,
+    self, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MemberSettings,
 };
 use tstar::internals::kafka::partition_handle::WorkerExit;
 use tstar::internals::kafka::topic::StartFrom;
@@ -136,8 +136,12 @@ fn config(brokers: &str) -> ConsumerConfig {
     ConsumerConfig {
         brokers: Brokers::new(brokers, BTreeMap::new()).unwrap(),
         topic: "samples".into(),
-        group: "lost".into(),
-        instance_id: None,
+        member: MemberSettings {
+            group: "lost".into(),
+            instance_id: None,
+            revoke_timeout: Duration::from_secs(1),
+            drain_timeout: LIMIT,
+        },
         assignment: Assignment::Group { from: Some(StartFrom::Earliest) },
         epoch: Epoch {
             epoch: 1,
@@ -150,8 +154,6 @@ fn config(brokers: &str) -> ConsumerConfig {
             topic_id: None,
             keeps_positions: false,
         },
-        revoke_timeout: Duration::from_secs(1),
-        drain_timeout: LIMIT,
         memory: 1 << 20,
     }
 }

@@ -14,14 +14,15 @@ use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::consumer::client::RecordClient;
 use tstar::internals::kafka::consumer::poller::Poller;
 use tstar::internals::kafka::consumer::{
-    AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, new_client,
+    AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MemberSettings,
+    new_client,
 };
 use tstar::internals::kafka::letter_limit::Limit;
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::kafka::producer::Producer;
 use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{Options, WorkerReport};
-use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
+use tstar::internals::pipeline::processor::{Budget, FlushSettings, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::sink::{OpenWorker, OutputTopics, Outputs, Sink, open_workers};
 use tstar::internals::store::TripStore;
@@ -118,12 +119,14 @@ fn config(addresses: &str, instance: Option<String>) -> ConsumerConfig {
     ConsumerConfig {
         brokers: brokers(addresses, &options),
         topic: TOPIC.into(),
-        group: GROUP.into(),
-        instance_id: instance,
+        member: MemberSettings {
+            group: GROUP.into(),
+            instance_id: instance,
+            revoke_timeout: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(60),
+        },
         assignment: Assignment::Group { from: None },
         epoch: epoch(),
-        revoke_timeout: Duration::from_secs(2),
-        drain_timeout: Duration::from_secs(60),
         memory: 1 << 20,
     }
 }
@@ -154,8 +157,10 @@ impl Member {
         println!("member {id} starts: {instance:?}");
         let plan = config(addresses, instance);
         let pace = ProcessorConfig {
-            flush_interval: Duration::from_millis(200),
-            max_staleness: Duration::from_millis(600),
+            flush: FlushSettings {
+                interval: Duration::from_millis(200),
+                max_staleness: Duration::from_millis(600),
+            },
             memory: 20_000,
             by_trip: true,
             loads: 2,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::pipeline::processor::ProcessorConfig;
+use tstar::internals::pipeline::processor::{FlushSettings, ProcessorConfig};
 
 use super::log::{CONTESTED, Draft, Kind, Record, Script, hour};
 use super::process::{Process, Setup};
@@ -17,8 +17,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Everything stays in memory until an hour has passed.
 const LASTING: Setup = Setup {
     pace: ProcessorConfig {
-        flush_interval: HOUR,
-        max_staleness: HOUR,
+        flush: FlushSettings { interval: HOUR, max_staleness: HOUR },
         memory: 1_000_000,
         by_trip: false,
         gather: 1,
@@ -32,7 +31,10 @@ const LASTING: Setup = Setup {
 
 /// Everything is written soon.
 const PROMPT: Setup = Setup {
-    pace: ProcessorConfig { flush_interval: Duration::from_millis(1), ..LASTING.pace },
+    pace: ProcessorConfig {
+        flush: FlushSettings { interval: Duration::from_millis(1), ..LASTING.pace.flush },
+        ..LASTING.pace
+    },
     ..LASTING
 };
 

@@ -15,7 +15,7 @@ use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::consumer::poller::Poller;
 use tstar::internals::kafka::consumer::rebalance::RebalanceContext;
 use tstar::internals::kafka::consumer::{
-    AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, DrainResult,
+    AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MemberSettings,
 };
 use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::record::RecordReader;
@@ -23,7 +23,7 @@ use tstar::internals::kafka::topic::StartFrom;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{LiveWorkers, Options, WorkerReport};
-use tstar::internals::pipeline::processor::{Budget, ProcessorConfig};
+use tstar::internals::pipeline::processor::{Budget, FlushSettings, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::sink::table::TableTopic;
 use tstar::internals::sink::{Outputs, open_workers};
@@ -85,8 +85,10 @@ pub struct Setup {
 /// A configuration that the dice choose.
 pub fn random_pace(dice: &mut Dice) -> ProcessorConfig {
     ProcessorConfig {
-        flush_interval: Duration::from_millis(dice.one_of(&[1, 1, 50, 300])),
-        max_staleness: Duration::from_millis(dice.one_of(&[100, 500, 500, 5_000])),
+        flush: FlushSettings {
+            interval: Duration::from_millis(dice.one_of(&[1, 1, 50, 300])),
+            max_staleness: Duration::from_millis(dice.one_of(&[100, 500, 500, 5_000])),
+        },
         memory: dice.one_of(&[0, 2_000, 3_000, 100_000, 100_000]),
         by_trip: dice.percent(60),
         gather: dice.one_of(&[1, 2, 3, 8]),
@@ -109,13 +111,15 @@ impl Process {
         let plan = ConsumerConfig {
             brokers,
             topic: TOPIC.to_owned(),
-            group: "tstar".to_owned(),
-            instance_id: setup.instance.map(|of| of.to_string()),
+            member: MemberSettings {
+                group: "tstar".to_owned(),
+                instance_id: setup.instance.map(|of| of.to_string()),
+                revoke_timeout: setup.revoke_timeout,
+                drain_timeout: setup.drain_timeout,
+            },
             assignment: Assignment::Group { from: setup.from },
             // Before the first commit, the oldest epoch decides where to start.
             epoch: script.epochs[0].clone(),
-            revoke_timeout: setup.revoke_timeout,
-            drain_timeout: setup.drain_timeout,
             memory: 1 << 20,
         };
         let (sender, assigned) = mpsc::unbounded_channel();
