@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
+use super::flags::{Context, LogFlags, ValueOutputFlags};
 use super::print::Printer;
-use super::table;
 use crate::ops::doctor::{self, CheckResult};
 
 const EXAMPLES: &str = "\
@@ -34,22 +33,14 @@ pub async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let format = printer.value_format(&args.output);
+    let format = printer.format(&args.output);
     let settings = context.settings(&[&args.log.0])?;
     let results = doctor::check(&settings, args.deep).await?;
-    print(&results, format, printer)?;
+    printer.rows(&results, format, ["state", "check", "found"], cells)?;
     Ok(doctor::verdict(&results)?)
 }
 
-fn print(results: &[CheckResult], format: Format, printer: &mut Printer) -> anyhow::Result<()> {
-    if format != Format::Table {
-        return printer.values(results, format);
-    }
-    let row = |result: &CheckResult| {
-        let fix = result.fix.as_ref().map_or_else(String::new, |fix| format!("; {fix}"));
-        let detail = format!("{}{fix}", result.detail);
-        [result.state.name().to_owned(), result.check.to_owned(), detail]
-    };
-    let rows: Vec<_> = results.iter().map(row).collect();
-    Ok(printer.line(&table::rows(["state", "check", "found"], &[], &rows))?)
+fn cells(result: &CheckResult) -> [String; 3] {
+    let fix = result.fix.as_ref().map_or_else(String::new, |fix| format!("; {fix}"));
+    [result.state.name().to_owned(), result.check.to_owned(), format!("{}{fix}", result.detail)]
 }

@@ -53,7 +53,7 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let settings = context.settings(&[&args.log.0])?;
-    let format = printer.value_format(&args.output);
+    let format = printer.format(&args.output);
     let store = settings.reader().await?;
     let found = lookup::by_id(&store, &args.id).await?;
     let request = ExplainRequest {

@@ -9,17 +9,14 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 
-use super::flags::{Context, PathFlag, ServerFlags, TagFlag};
+use super::flags::{Context, PathFlag, ServerFlags, SpanFlags, TagFlag};
 use super::print::Printer;
 use super::progress::{is_shown, style};
-use super::times::parse_range;
 use super::{exit, stop};
 use crate::identity::DeviceId;
-use crate::model::scalar::DeviceTime;
 use crate::model::tag::TripTags;
-use crate::model::time::parse_day;
 use crate::model::visible::visible;
-use crate::ops::export::{ExportSpan, Selection, export};
+use crate::ops::export::{Selection, export};
 use crate::ops::{BadData, Cancel, InvalidRequest, PartialResult, trips};
 use crate::store::TripRow;
 use crate::store::files;
@@ -47,18 +44,8 @@ pub struct ExportArgs {
     /// Only the trips of this device
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Only trips that touch this UTC day
-    #[arg(long, value_name = "YYYY-MM-DD")]
-    pub day: Option<String>,
-    /// Only trips that end at this time or later
-    #[arg(long, value_name = "TIME", conflicts_with = "day")]
-    pub from: Option<String>,
-    /// Only trips that start at this time or before
-    #[arg(long, value_name = "TIME", conflicts_with = "day")]
-    pub to: Option<String>,
-    /// Only trips whose id has this year, month, day or hour
-    #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
-    pub prefix: Option<String>,
+    #[command(flatten)]
+    pub span: SpanFlags,
     #[command(flatten)]
     pub tags: TagFlag,
     /// One row for each sample, with the id of its trip
@@ -110,7 +97,8 @@ pub async fn run(
     let form = args.form()?;
     let store = context.settings(&[&args.server.0])?.reader().await?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let selection = args.selection(device.clone())?;
+    let selection = Selection::new(device.clone(), args.span.span()?)?;
+    let selection = selection.with_tags(args.tags.tag.clone());
     if let Some(device) = &device {
         trips::check_known(&store, device).await?;
     }
@@ -168,22 +156,6 @@ impl ExportArgs {
             None => (),
         }
         Ok(())
-    }
-
-    /// The trips that the flags select, of one device or of all.
-    fn selection(&self, device: Option<DeviceId>) -> anyhow::Result<Selection> {
-        let span = match (&self.prefix, &self.day) {
-            (Some(prefix), _) => ExportSpan::Prefix(prefix),
-            (None, Some(day)) => ExportSpan::Day(parse_day(day)?),
-            (None, None) => {
-                let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
-                ExportSpan::Overlapping(
-                    from_ms.map_or(DeviceTime::MIN, DeviceTime),
-                    upto_ms.map_or(DeviceTime::MAX, DeviceTime),
-                )
-            }
-        };
-        Ok(Selection::new(device, span)?.with_tags(self.tags.tag.clone()))
     }
 
     fn writer<W: Write>(&self, out: W, form: Form) -> anyhow::Result<TripWriter<W>> {

@@ -9,10 +9,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::exit;
+use super::times::parse_range;
 use crate::log::redecode::DecodeOverrides;
+use crate::model::scalar::DeviceTime;
 use crate::model::tag::TagFilter;
-use crate::model::time::parse_duration;
+use crate::model::time::{parse_day, parse_duration};
 use crate::ops::InvalidRequest;
+use crate::ops::trips::TripSpan;
 use crate::settings::Warnings;
 use crate::settings::{
     Group, Kind, LogFormat, Setting, Settings, SettingsError, SettingsFile, exposed_files,
@@ -52,14 +55,6 @@ impl Context {
     /// The context of a run that starts now; `env` holds the `TSTAR_*` variables.
     pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
         Self { global, env, now_ms: clock_ms(), user: None, warnings: Warnings::default() }
-    }
-
-    /// Prepares the abort that a test asks for, such as `TSTAR_TEST_ABORT=within:2`.
-    #[cfg(feature = "internals")]
-    pub fn prepare_abort(&self) {
-        if let Some((_, point)) = self.env.iter().find(|(name, _)| name == "TSTAR_TEST_ABORT") {
-            crate::store::hooks::abort_at(point);
-        }
     }
 
     /// Warns of unknown `TSTAR_*` variables.
@@ -299,49 +294,69 @@ impl Format {
     }
 }
 
-/// How the output is printed.
+/// How the output is printed, in the first `FORMATS` formats.
 #[derive(Clone, Debug, Default, Args)]
-pub struct OutputFlags {
+pub struct Output<const FORMATS: usize> {
     /// Output format [default: table on a terminal, else ndjson]
-    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = false)]
-    pub format: Option<Format>,
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
-}
-
-impl OutputFlags {
-    /// The format of the flags, else `default`.
-    pub fn format(&self, default: Format) -> Format {
-        if self.json { Format::Json } else { self.format.unwrap_or(default) }
-    }
-}
-
-/// How a result that is not a trip is printed.
-#[derive(Clone, Debug, Default, Args)]
-pub struct ValueOutputFlags {
-    /// Output format [default: table on a terminal, else ndjson]
-    #[arg(long, value_name = "FORMAT", value_parser = format_parser(&VALUE_FORMATS))]
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser(FORMATS))]
     format: Option<Format>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
-/// Formats of results that are not trips.
-const VALUE_FORMATS: [Format; 3] = [Format::Table, Format::Ndjson, Format::Json];
+/// How trips are printed: in every format.
+pub type OutputFlags = Output<{ usize::MAX }>;
 
-/// Parses one of these formats.
-pub fn format_parser(formats: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
-    let values = formats.iter().filter_map(ValueEnum::to_possible_value);
+/// How a list is printed whose values are text: as a table, NDJSON, JSON or CSV.
+pub type ListOutputFlags = Output<4>;
+
+/// How another result is printed: as a table, NDJSON or JSON.
+pub type ValueOutputFlags = Output<3>;
+
+fn format_parser(formats: usize) -> impl TypedValueParser<Value = Format> {
+    let formats = Format::value_variants().iter().take(formats);
+    let values = formats.filter_map(ValueEnum::to_possible_value);
     PossibleValuesParser::new(values)
         .map(|name| Format::from_str(&name, false).expect("it is one of the possible values"))
 }
 
-impl ValueOutputFlags {
+impl<const FORMATS: usize> Output<FORMATS> {
     /// The format of the flags, else `default`.
     pub fn format(&self, default: Format) -> Format {
         if self.json { Format::Json } else { self.format.unwrap_or(default) }
+    }
+}
+
+/// Which trips are printed, by their times.
+#[derive(Clone, Debug, Args)]
+pub struct SpanFlags {
+    /// Only trips that touch this UTC day
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub day: Option<String>,
+    /// Only trips that end at this time or later
+    #[arg(long, value_name = "TIME", conflicts_with = "day")]
+    pub from: Option<String>,
+    /// Only trips that start at this time or before
+    #[arg(long, value_name = "TIME", conflicts_with = "day")]
+    pub to: Option<String>,
+    /// Only trips whose id has this year, month, day or hour
+    #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
+    pub prefix: Option<String>,
+}
+
+impl SpanFlags {
+    /// Which trips the flags select.
+    pub fn span(&self) -> anyhow::Result<TripSpan<'_>> {
+        if let Some(prefix) = &self.prefix {
+            return Ok(TripSpan::Prefix(prefix));
+        }
+        if let Some(day) = &self.day {
+            return Ok(TripSpan::Day(parse_day(day)?));
+        }
+        let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
+        let from_ms = from_ms.map_or(DeviceTime::MIN, DeviceTime);
+        Ok(TripSpan::Overlapping(from_ms, upto_ms.map_or(DeviceTime::MAX, DeviceTime)))
     }
 }
 

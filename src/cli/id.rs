@@ -114,5 +114,5 @@ fn decode(id: &str, output: &ValueOutputFlags, printer: &mut Printer) -> anyhow:
         "bytes": trip.as_ref().map(TripId::key_text),
         "uuid": uuid.map(|uuid| uuid.to_string()),
     });
-    printer.object(&forms, &order, printer.value_format(output))
+    printer.object(&forms, &order, printer.format(output))
 }

@@ -64,7 +64,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags = [&args.rules.0, &args.format.0, &args.brokers.0, &args.registry.0];
     let settings = context.settings(&flags)?;
-    let format = printer.value_format(&args.output);
+    let format = printer.format(&args.output);
     check_input(args, &settings)?;
     let request = InspectRequest { files: args.files.clone(), settings };
     let outcome = inspect(&request).await?;

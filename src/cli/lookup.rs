@@ -2,14 +2,15 @@
 
 use clap::Args;
 
-use super::flags::{Context, Format, OutputFlags, PathFlag, ReaderFlags, ServerFlags};
+use super::flags::{Context, OutputFlags, PathFlag, ReaderFlags, ServerFlags};
 use super::print::Printer;
 use super::times::SECONDS_SINCE_2001;
 use crate::identity::DeviceId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_time};
+use crate::ops::NoResult;
 use crate::ops::lookup::{self, FoundTrip};
-use crate::ops::{InvalidRequest, NoResult, tags};
+use crate::ops::tags;
 use crate::store::{AnyStore, TripRow};
 use crate::views::{Extras, Match, is_open};
 
@@ -68,33 +69,26 @@ struct TripFlags {
     server: ServerFlags,
 }
 
-/// A store and how it decides whether a trip may still grow.
-struct Store {
-    reader: AnyStore,
-    max_gap_ms: i64,
-    settle_ms: i64,
-}
-
-impl Store {
-    fn is_open(&self, row: &TripRow, context: &Context) -> bool {
-        is_open(row, self.max_gap_ms, self.settle_ms, context.now_ms)
-    }
-}
-
 impl TripFlags {
-    /// Opens the store. Its own `max_gap` goes before that of the settings.
-    async fn open(&self, context: &Context) -> anyhow::Result<Store> {
+    /// Prints the trip that `find` finds, with what it adds to the trip.
+    async fn print(
+        &self,
+        find: impl AsyncFnOnce(&AnyStore) -> anyhow::Result<(TripRow, Extras)>,
+        context: &Context,
+        printer: &mut Printer,
+    ) -> anyhow::Result<()> {
         let settings = context.settings(&[&self.reader.0, &self.server.0])?;
-        let reader = settings.reader().await?;
-        let rules = reader.rules().await?;
+        let store = settings.reader().await?;
+        // That of the store goes before that of the settings.
+        let rules = store.rules().await?;
         let max_gap_ms = rules.map_or(settings.max_gap_ms, |rules| rules.max_gap_ms);
-        Ok(Store { reader, max_gap_ms, settle_ms: settings.settle_ms })
-    }
-
-    fn format(&self, printer: &Printer) -> Result<Format, InvalidRequest> {
         let format = printer.format(&self.output);
         self.path.check(format)?;
-        Ok(format)
+        let (row, extras) = find(&store).await?;
+        let tags = tags::values(&store, &row).await?;
+        let open = is_open(&row, max_gap_ms, settings.settle_ms, settings.now_ms);
+        let extras = Extras { tags: Some(tags), open: Some(open), ..extras };
+        printer.answer(&row, &extras, format, &self.path)
     }
 }
 
@@ -104,18 +98,13 @@ pub async fn lookup(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let store = args.trip.open(context).await?;
-    let format = args.trip.format(printer)?;
-    let device = DeviceId::new(&args.device)?;
-    let time_ms = DeviceTime(parse_time(&args.time)?);
-    let row = lookup::by_time(&store.reader, &device, time_ms).await;
-    let row = row.map_err(|error| with_unit_hint(error, &args.time))?;
-    let extras = Extras {
-        tags: Some(tags::values(&store.reader, &row).await?),
-        open: Some(store.is_open(&row, context)),
-        ..Extras::default()
+    let find = async |store: &AnyStore| {
+        let device = DeviceId::new(&args.device)?;
+        let row = lookup::by_time(store, &device, DeviceTime(parse_time(&args.time)?)).await;
+        let row = row.map_err(|error| with_unit_hint(error, &args.time))?;
+        Ok((row, Extras::default()))
     };
-    printer.answer(&row, &extras, format, &args.trip.path)
+    args.trip.print(find, context, printer).await
 }
 
 /// Adds a hint to the error of a lookup without a result if its time looks like seconds.
@@ -135,16 +124,15 @@ fn with_unit_hint(error: anyhow::Error, time: &str) -> anyhow::Error {
 
 /// Prints the trip that covers the time of an id.
 pub async fn trip(args: &TripArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
-    let store = args.trip.open(context).await?;
-    let format = args.trip.format(printer)?;
-    let FoundTrip { row, matched, .. } = lookup::by_id(&store.reader, &args.id).await?;
-    let extras = Extras {
-        tags: Some(tags::values(&store.reader, &row).await?),
-        open: Some(store.is_open(&row, context)),
-        requested_id: Some(args.id.clone()),
-        matched: Some(matched),
-        merged: Some(matched == Match::Retired),
-        ..Extras::default()
+    let find = async |store: &AnyStore| {
+        let FoundTrip { row, matched, .. } = lookup::by_id(store, &args.id).await?;
+        let extras = Extras {
+            requested_id: Some(args.id.clone()),
+            matched: Some(matched),
+            merged: Some(matched == Match::Retired),
+            ..Extras::default()
+        };
+        Ok((*row, extras))
     };
-    printer.answer(&row, &extras, format, &args.trip.path)
+    args.trip.print(find, context, printer).await
 }

@@ -171,8 +171,6 @@ fn run(cli: Cli, env: Vec<(String, String)>, user: Option<String>) -> anyhow::Re
     let runtime = builder.enable_all().build()?;
     let mut context = Context::new(cli.global, env);
     context.user = user;
-    #[cfg(feature = "internals")]
-    context.prepare_abort();
     // A daemon logs the warnings itself, once it knows the log format.
     if !matches!(cli.command, Command::Run(_) | Command::Serve(_)) {
         context.warn();

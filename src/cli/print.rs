@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
 
-use super::flags::{Format, OutputFlags, PathFlag, ValueOutputFlags};
+use super::flags::{Format, Output, PathFlag};
 use super::report::{Counts, SummaryFormat};
 use super::table;
 use crate::ops::InvalidRequest;
@@ -31,12 +31,7 @@ impl Printer {
     }
 
     /// The output format: a table on a terminal, else NDJSON, unless a flag names another.
-    pub fn format(&self, flags: &OutputFlags) -> Format {
-        flags.format(self.default_format())
-    }
-
-    /// The output format of a result that is not a trip.
-    pub fn value_format(&self, flags: &ValueOutputFlags) -> Format {
+    pub fn format<const FORMATS: usize>(&self, flags: &Output<FORMATS>) -> Format {
         flags.format(self.default_format())
     }
 
@@ -71,6 +66,21 @@ impl Printer {
             Format::Json => self.json(&values),
             _ => values.iter().try_for_each(|value| self.json(value)),
         }
+    }
+
+    /// Writes values as a table, a row for each, or as JSON.
+    pub fn rows<T: Serialize, const N: usize>(
+        &mut self,
+        values: &[T],
+        format: Format,
+        columns: [&str; N],
+        cells: impl Fn(&T) -> [String; N],
+    ) -> anyhow::Result<()> {
+        if format != Format::Table {
+            return self.values(values, format);
+        }
+        let rows: Vec<_> = values.iter().map(cells).collect();
+        Ok(self.line(&table::rows(columns, &[], &rows))?)
     }
 
     /// Writes an object as a table of these fields, or as JSON on a line.
@@ -167,34 +177,74 @@ impl Printer {
     }
 }
 
-/// Prints JSON values one at a time: an array with a value on each line, or NDJSON.
-pub struct JsonList {
-    is_array: bool,
+/// Maximum rows of one printed table, so that memory holds no more.
+const ROWS: usize = 1000;
+
+/// Prints values one at a time: as tables, as CSV, as an array with a value on each line, or as
+/// NDJSON.
+pub struct ListPrinter<const N: usize> {
+    format: Format,
+    columns: [&'static str; N],
+    rows: Vec<[String; N]>,
     is_empty: bool,
 }
 
-impl JsonList {
-    /// A list in this format. Other formats than JSON and NDJSON stay empty.
-    pub fn new(format: Format) -> Self {
-        Self { is_array: format == Format::Json, is_empty: true }
+impl<const N: usize> ListPrinter<N> {
+    /// A list in this format; rows of tables and of CSV have these columns.
+    pub fn new(format: Format, columns: [&'static str; N]) -> Self {
+        Self { format, columns, rows: Vec::new(), is_empty: true }
     }
 
     /// Prints the next value.
-    pub fn print(&mut self, value: &impl Serialize, printer: &mut Printer) -> anyhow::Result<()> {
-        if !self.is_array {
-            return printer.json(value);
+    pub fn print<T: Serialize + From<V>, V>(
+        &mut self,
+        value: V,
+        cells: impl Fn(&V) -> [String; N],
+        printer: &mut Printer,
+    ) -> anyhow::Result<()> {
+        let is_first = std::mem::take(&mut self.is_empty);
+        match self.format {
+            Format::Table => {
+                self.rows.push(cells(&value));
+                if self.rows.len() == ROWS { self.print_table(printer) } else { Ok(()) }
+            }
+            Format::Csv => {
+                let mut writer = csv::Writer::from_writer(printer.out());
+                if is_first {
+                    writer.write_record(self.columns)?;
+                }
+                writer.write_record(cells(&value))?;
+                Ok(writer.flush()?)
+            }
+            Format::Json => {
+                printer.write(if is_first { b"[\n" } else { b",\n" })?;
+                Ok(printer.write(&serde_json::to_vec(&T::from(value))?)?)
+            }
+            _ => printer.json(&T::from(value)),
         }
-        let separator = if std::mem::take(&mut self.is_empty) { "[\n" } else { ",\n" };
-        printer.write(separator.as_bytes())?;
-        Ok(printer.write(&serde_json::to_vec(value)?)?)
+    }
+
+    /// Prints the header of a list without values, which is nothing in NDJSON.
+    pub fn print_header(&mut self, printer: &mut Printer) -> anyhow::Result<()> {
+        match self.format {
+            Format::Table if self.is_empty => self.print_table(printer),
+            Format::Csv if self.is_empty => Ok(printer.line(&self.columns.join(","))?),
+            _ => Ok(()),
+        }
+    }
+
+    fn print_table(&mut self, printer: &mut Printer) -> anyhow::Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        Ok(printer.line(&table::rows(self.columns, &[], &rows))?)
     }
 
     /// Prints the end of the list.
-    pub fn finish(self, printer: &mut Printer) -> anyhow::Result<()> {
-        match (self.is_array, self.is_empty) {
-            (true, true) => printer.line("[]")?,
-            (true, false) => printer.line("\n]")?,
-            (false, _) => (),
+    pub fn finish(mut self, printer: &mut Printer) -> anyhow::Result<()> {
+        match (self.format, self.is_empty) {
+            (Format::Table, _) if !self.rows.is_empty() => self.print_table(printer)?,
+            (Format::Json, true) => printer.line("[]")?,
+            (Format::Json, false) => printer.line("\n]")?,
+            _ => (),
         }
         Ok(())
     }

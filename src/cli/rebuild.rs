@@ -84,7 +84,7 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let flags = [&args.rules.0, &args.import.0, &args.log.0, &args.registry.0];
     let settings = context.settings(&flags)?;
-    let format = printer.value_format(&args.output);
+    let format = printer.format(&args.output);
     let store = StoreUrl::parse(&args.into)?;
     if store == settings.url()? {
         return Err(InvalidRequest("--into names the store itself; name another one".into()).into());

@@ -169,7 +169,7 @@ fn presets(
     output: &ValueOutputFlags,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let format = printer.value_format(output);
+    let format = printer.format(output);
     if let Some(name) = name {
         let Some(preset) = Preset::by_name(name) else {
             let problem = format!("`{name}` is not a preset; `tstar schema presets` lists them");

@@ -89,11 +89,6 @@ pub fn list(trips: &[TripJson]) -> String {
     rows(columns, &[3, 4, 6], &trips.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// Values of one column.
-pub fn column(name: &str, values: Vec<String>) -> String {
-    rows([name], &[], &values.into_iter().map(|value| [value]).collect::<Vec<_>>())
-}
-
 /// Names and values, a line per pair.
 pub fn pairs(pairs: &[(&str, String)]) -> String {
     let mut table = Table::new();

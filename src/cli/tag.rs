@@ -4,9 +4,8 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::flags::{Context, Format, LetterFlags, ValueOutputFlags};
+use super::flags::{Context, LetterFlags, ValueOutputFlags};
 use super::print::Printer;
-use super::table;
 use crate::identity::AnyId;
 use crate::log::changes::TagFeed;
 use crate::model::tag::{TagKey, TagProblem, TagValue};
@@ -68,7 +67,7 @@ pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> an
     let settings = context.settings(&[&args.cluster.0])?;
     let store = settings.reader().await?;
     let feed = TagFeed::of_store(&store, || settings.brokers()).await?;
-    let format = printer.value_format(&args.output);
+    let format = printer.format(&args.output);
     let found = lookup::by_id(&store, &args.id).await?;
     let mut tags = TagWriter {
         store: lookup::of_store(&store),
@@ -85,7 +84,8 @@ pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> an
     }
     let target = tags.target;
     let found = tags::of_trip(&store, &target).await?;
-    print(&trip_tags(&target.device_id, &found)?, format, printer)
+    let columns = ["key", "value", "time", "id", "superseded"];
+    printer.rows(&trip_tags(&target.device_id, &found)?, format, columns, cells)
 }
 
 /// An error with its exit code.
@@ -101,15 +101,8 @@ fn explained(error: TagError) -> anyhow::Error {
     }
 }
 
-fn print(tags: &[TripTagJson], format: Format, printer: &mut Printer) -> anyhow::Result<()> {
-    if format != Format::Table {
-        return printer.values(tags, format);
-    }
-    let cells = |it: &TripTagJson| {
-        let older = it.superseded.iter().map(|older| format!("{} ({})", older.value, older.id));
-        let older = older.collect::<Vec<_>>().join(", ");
-        [it.key.clone(), it.tag.value.clone(), it.tag.time.clone(), it.tag.id.clone(), older]
-    };
-    let columns = ["key", "value", "time", "id", "superseded"];
-    Ok(printer.line(&table::rows(columns, &[], &tags.iter().map(cells).collect::<Vec<_>>()))?)
+fn cells(it: &TripTagJson) -> [String; 5] {
+    let older = it.superseded.iter().map(|older| format!("{} ({})", older.value, older.id));
+    let older = older.collect::<Vec<_>>().join(", ");
+    [it.key.clone(), it.tag.value.clone(), it.tag.time.clone(), it.tag.id.clone(), older]
 }

@@ -3,19 +3,17 @@
 use clap::{Args, ValueEnum};
 
 use super::exit;
-use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, TagFlag};
+use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, SpanFlags, TagFlag};
 use super::print::Printer;
-use super::times::parse_range;
 use super::usage::at_least;
 use crate::identity::DeviceId;
-use crate::model::scalar::{Day, DeviceTime};
+use crate::model::scalar::Day;
 use crate::model::time::{format_time, parse_day};
 use crate::model::visible::visible;
-use crate::ops::trips::{self, DeviceTrips};
+use crate::ops::trips::{self, day_span};
 use crate::ops::{BadData, InvalidRequest, tags};
 use crate::store::skip::{Missing, collecting};
 use crate::store::{AnyStore, Order, TripRow};
-use crate::timeline::DAY_MS;
 use crate::views::{Extras, PathRule, tag_values};
 
 const EXAMPLES: &str = "\
@@ -32,23 +30,16 @@ t_star in the id. --day includes trips that started on the day before and touch 
 
 /// Flags of `trips`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("day", |it| it.help("Only trips that touch this UTC day; without a device, of all devices"))
+)]
 pub struct TripsArgs {
     /// Device id
     #[arg(required_unless_present = "day")]
     pub device: Option<String>,
-    /// Only trips that touch this UTC day; without a device, of all devices
-    #[arg(long, value_name = "YYYY-MM-DD")]
-    pub day: Option<String>,
-    /// Only trips that end at this time or later
-    #[arg(long, value_name = "TIME", conflicts_with = "day")]
-    pub from: Option<String>,
-    /// Only trips that start at this time or before
-    #[arg(long, value_name = "TIME", conflicts_with = "day")]
-    pub to: Option<String>,
-    /// Only trips whose id has this year, month, day or hour
-    #[arg(long, value_name = "DATE", conflicts_with_all = ["day", "from", "to"])]
-    pub prefix: Option<String>,
+    #[command(flatten)]
+    pub span: SpanFlags,
     /// Sort by start time
     #[arg(long, value_enum, default_value = "asc")]
     pub order: OrderFlag,
@@ -93,7 +84,7 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
     let read_limit = if filters.is_empty() { limit } else { usize::MAX };
     let mut missing = Missing::default();
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let rows = match (&device, &args.day) {
+    let rows = match (&device, &args.span.day) {
         (Some(device), _) => {
             let rows = args.of_device(&store, device, read_limit, &mut missing).await?;
             if rows.is_empty() {
@@ -131,11 +122,6 @@ fn day_text(day: Day) -> String {
     format_time(day.start_ms().ms()).split('T').next().unwrap_or_default().to_owned()
 }
 
-/// The times of a UTC day, both ends inclusive.
-fn day_span(day: Day) -> (DeviceTime, DeviceTime) {
-    (day.start_ms(), day.start_ms() + DAY_MS - 1)
-}
-
 impl TripsArgs {
     /// The trips of a device that the flags select.
     async fn of_device(
@@ -145,7 +131,7 @@ impl TripsArgs {
         limit: usize,
         missing: &mut Missing,
     ) -> anyhow::Result<Vec<TripRow>> {
-        let wanted = self.device_trips()?;
+        let wanted = self.span.span()?;
         let rows = trips::of_device(store, device, wanted, self.order.into(), limit);
         let (rows, skipped) = collecting(rows).await;
         let rows = rows?;
@@ -159,11 +145,13 @@ impl TripsArgs {
         let (span, of) = match device {
             Some(device) => {
                 let name = visible(device.as_str());
-                (self.device_trips()?.span(device)?, format!(" of device `{name}`"))
+                (self.span.span()?.span(device)?, format!(" of device `{name}`"))
             }
-            None => (day_span(parse_day(self.day.as_deref().unwrap_or_default())?), String::new()),
+            None => {
+                (day_span(parse_day(self.span.day.as_deref().unwrap_or_default())?), String::new())
+            }
         };
-        let when = match (&self.day, &self.prefix) {
+        let when = match (&self.span.day, &self.span.prefix) {
             (Some(day), _) => format!(" touches {day} (UTC)"),
             (None, Some(prefix)) => format!(" has an id of {prefix}"),
             (None, None) => " overlaps these times".to_owned(),
@@ -176,20 +164,5 @@ impl TripsArgs {
         };
         exit::print_status(&format!("no trip{of}{when}{around}"));
         Ok(())
-    }
-
-    /// Which trips of a device the flags select.
-    fn device_trips(&self) -> anyhow::Result<DeviceTrips<'_>> {
-        if let Some(prefix) = &self.prefix {
-            return Ok(DeviceTrips::Prefix(prefix));
-        }
-        if let Some(day) = &self.day {
-            let (from_ms, upto_ms) = day_span(parse_day(day)?);
-            return Ok(DeviceTrips::Overlapping(from_ms, upto_ms));
-        }
-        let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
-        let from_ms = from_ms.map_or(DeviceTime::MIN, DeviceTime);
-        let upto_ms = upto_ms.map_or(DeviceTime::MAX, DeviceTime);
-        Ok(DeviceTrips::Overlapping(from_ms, upto_ms))
     }
 }

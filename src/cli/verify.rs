@@ -60,7 +60,7 @@ pub async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?;
-    let format = printer.value_format(&args.output);
+    let format = printer.format(&args.output);
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let store = Arc::new(open_store(&settings, args.repair).await?);
     let request = VerifyRequest {

@@ -4,15 +4,14 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::InvalidRequest;
 use super::tags;
-use super::trips::prefix_times;
+use super::trips::{TripSpan, day_span, prefix_times};
 use crate::identity::{DeviceId, date_range, prefix_range};
-use crate::model::scalar::{Day, DeviceTime};
+use crate::model::scalar::DeviceTime;
 use crate::model::tag::{TagFilter, TripTags};
 use crate::store::skip::{Missing, collecting};
 use crate::store::{
     AnyStore, DevicePages, DeviceScope, Order, RowError, SideTables, StoreError, TripRow, TripStore,
 };
-use crate::timeline::DAY_MS;
 
 /// Trips of a device that are read at once.
 const PAGE: usize = 32;
@@ -34,17 +33,6 @@ pub struct LeftOut {
 /// A trip and its tags.
 pub type Tagged<'a> = (&'a TripRow, &'a TripTags);
 
-/// Which trips are exported.
-#[derive(Clone, Copy, Debug)]
-pub enum ExportSpan<'a> {
-    /// Those that overlap a range of times, both ends inclusive.
-    Overlapping(DeviceTime, DeviceTime),
-    /// Those that touch a UTC day.
-    Day(Day),
-    /// Those whose id has a prefix: a date, or an id prefix as `tstar id prefix` prints it.
-    Prefix(&'a str),
-}
-
 /// The devices and times of an export.
 #[derive(Clone, Debug)]
 pub struct Selection {
@@ -64,26 +52,26 @@ impl Selection {
     ///
     /// # Errors
     /// The prefix is malformed or names another device.
-    pub fn new(device: Option<DeviceId>, span: ExportSpan<'_>) -> anyhow::Result<Self> {
+    pub fn new(device: Option<DeviceId>, span: TripSpan<'_>) -> anyhow::Result<Self> {
         let all = DeviceScope::All;
         let by_overlap = |scope, from_ms, upto_ms| (scope, from_ms, upto_ms, false);
         let (device, (scope, from_ms, upto_ms, by_t_star)) = match (device, span) {
-            (device, ExportSpan::Overlapping(from_ms, upto_ms)) => {
+            (device, TripSpan::Overlapping(from_ms, upto_ms)) => {
                 (device, by_overlap(all, from_ms, upto_ms))
             }
-            (device, ExportSpan::Day(day)) => {
-                let upto_ms = day.start_ms() + DAY_MS - 1;
-                (device, by_overlap(DeviceScope::OfDay(day), day.start_ms(), upto_ms))
+            (device, TripSpan::Day(day)) => {
+                let (from_ms, upto_ms) = day_span(day);
+                (device, by_overlap(DeviceScope::OfDay(day), from_ms, upto_ms))
             }
-            (Some(device), ExportSpan::Prefix(prefix)) => {
+            (Some(device), TripSpan::Prefix(prefix)) => {
                 let (from_ms, upto_ms) = prefix_times(&device, prefix)?;
                 (Some(device), (all, from_ms, upto_ms, true))
             }
-            (None, ExportSpan::Prefix(prefix)) if prefix.contains('~') => {
+            (None, TripSpan::Prefix(prefix)) if prefix.contains('~') => {
                 let (device, from_ms, upto_ms) = prefix_range(prefix)?;
                 (Some(device), (all, from_ms, upto_ms, true))
             }
-            (None, ExportSpan::Prefix(date)) => {
+            (None, TripSpan::Prefix(date)) => {
                 let (from_ms, upto_ms) = date_range(date)?;
                 (None, (all, from_ms, upto_ms, true))
             }
@@ -273,7 +261,7 @@ mod tests {
     }
 
     fn all() -> Selection {
-        let span = ExportSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
+        let span = TripSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
         Selection::new(None, span).unwrap()
     }
 
@@ -306,7 +294,7 @@ mod tests {
             let expected = (0..count).map(|at| 5 * at).collect();
             assert_eq!(starts(&store, &all(), |_| ()), (expected, 0), "{count}");
         }
-        let span = ExportSpan::Overlapping(DeviceTime(13 * 3_600_000), DeviceTime(20 * 3_600_000));
+        let span = TripSpan::Overlapping(DeviceTime(13 * 3_600_000), DeviceTime(20 * 3_600_000));
         let some = Selection::new(None, span).unwrap();
         assert_eq!(starts(&store, &some, |_| ()), (vec![10, 15, 20], 0));
     }
@@ -339,11 +327,11 @@ mod tests {
             (Some(one.clone()), "197001", true),
             (Some(one.clone()), "truck-17~1970", true),
         ] {
-            let selection = Selection::new(device, ExportSpan::Prefix(prefix)).unwrap();
+            let selection = Selection::new(device, TripSpan::Prefix(prefix)).unwrap();
             assert_eq!(selection.contains(&row, &TripTags::new()), is_in, "{prefix}");
             assert_eq!(selection.device.is_some(), prefix != "1970-01-01" && prefix != "19700102");
         }
-        Selection::new(Some(one), ExportSpan::Prefix("truck-2~1970")).unwrap_err();
-        Selection::new(None, ExportSpan::Prefix("truck-17~")).unwrap_err();
+        Selection::new(Some(one), TripSpan::Prefix("truck-2~1970")).unwrap_err();
+        Selection::new(None, TripSpan::Prefix("truck-17~")).unwrap_err();
     }
 }

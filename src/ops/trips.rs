@@ -13,16 +13,18 @@ use crate::timeline::{DAY_MS, day_of};
 /// Maximum number of devices among which days with trips are looked for.
 const MAX_DEVICES_AROUND: usize = 32;
 
-/// Which trips of a device are listed.
+/// Which trips of a device, or of all devices, are selected.
 #[derive(Clone, Copy, Debug)]
-pub enum DeviceTrips<'a> {
+pub enum TripSpan<'a> {
     /// Those that overlap a range of times, ms since 1970, both ends inclusive.
     Overlapping(DeviceTime, DeviceTime),
+    /// Those that touch a UTC day.
+    Day(Day),
     /// Those whose id has a prefix: a date, or an id prefix as `tstar id prefix` prints it.
     Prefix(&'a str),
 }
 
-impl DeviceTrips<'_> {
+impl TripSpan<'_> {
     /// The times that each of the trips overlaps, both ends inclusive.
     ///
     /// # Errors
@@ -30,9 +32,16 @@ impl DeviceTrips<'_> {
     pub fn span(self, device_id: &DeviceId) -> anyhow::Result<(DeviceTime, DeviceTime)> {
         match self {
             Self::Overlapping(from_ms, upto_ms) => Ok((from_ms, upto_ms)),
+            Self::Day(day) => Ok(day_span(day)),
             Self::Prefix(prefix) => prefix_times(device_id, prefix),
         }
     }
+}
+
+/// The times of a UTC day, both ends inclusive.
+#[must_use]
+pub fn day_span(day: Day) -> (DeviceTime, DeviceTime) {
+    (day.start_ms(), day.start_ms() + DAY_MS - 1)
 }
 
 /// Lists at most `limit` trips of a device.
@@ -42,14 +51,14 @@ impl DeviceTrips<'_> {
 pub async fn of_device(
     store: &impl TripStore,
     device_id: &DeviceId,
-    trips: DeviceTrips<'_>,
+    trips: TripSpan<'_>,
     order: Order,
     limit: usize,
 ) -> anyhow::Result<Vec<TripRow>> {
     let (from_ms, upto_ms) = trips.span(device_id)?;
-    if let DeviceTrips::Overlapping(..) = trips {
+    let TripSpan::Prefix(_) = trips else {
         return Ok(store.range(device_id, from_ms, upto_ms, order, limit).await?);
-    }
+    };
     // A trip contains its t_star, so every selected trip overlaps the time of the prefix.
     let mut rows = store.range(device_id, from_ms, upto_ms, order, usize::MAX).await?;
     rows.retain(|row| (from_ms..=upto_ms).contains(&row.t_star_ms));
@@ -157,7 +166,7 @@ pub async fn of_day<S: TripStore>(
     limit: usize,
     with_path: bool,
 ) -> anyhow::Result<Vec<TripRow>> {
-    let (from_ms, upto_ms) = (day.start_ms(), day.start_ms() + DAY_MS - 1);
+    let (from_ms, upto_ms) = day_span(day);
     let mut found: Vec<TripRow> = Vec::new();
     let mut pages = DevicePages::new(store, DeviceScope::OfDay(day));
     while let Some(devices) = pages.next().await? {

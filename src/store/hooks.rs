@@ -1,7 +1,7 @@
 //! Hooks of tests. Without the feature `internals` they do nothing, and the compiler removes them.
 
 #[cfg(feature = "internals")]
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 #[cfg(feature = "internals")]
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,34 +38,26 @@ pub enum Step {
     After,
 }
 
-/// Where the process aborts: a step, and how many more times a flush passes it.
+/// Where the process aborts, as a crash would: `TSTAR_TEST_ABORT=within:2` is the second time that
+/// a flush reaches the step `within`.
 #[cfg(feature = "internals")]
-static ABORT: OnceLock<(Step, AtomicU64)> = OnceLock::new();
-
-/// Aborts the process, as a crash would, at a point such as `within:2`: the second time that a
-/// flush reaches the step `within`. Ignores a point that it cannot parse.
-#[cfg(feature = "internals")]
-pub fn abort_at(point: &str) {
-    let Some((name, Ok(count))) =
-        point.split_once(':').map(|(name, count)| (name, count.parse::<u64>()))
-    else {
-        return;
-    };
+static ABORT: LazyLock<Option<(Step, AtomicU64)>> = LazyLock::new(|| {
+    let point = std::env::var("TSTAR_TEST_ABORT").ok()?;
+    let (name, count) = point.split_once(':')?;
     let step = match name {
         "before" => Step::Before,
         "within" => Step::Within,
         "after" => Step::After,
-        _ => return,
+        _ => return None,
     };
-    // The first call counts: a process runs one command.
-    ABORT.get_or_init(|| (step, AtomicU64::new(count)));
-}
+    Some((step, AtomicU64::new(count.parse().ok()?)))
+});
 
 /// Called by each flush at each of its steps.
 #[cfg_attr(not(feature = "internals"), expect(unused_variables))]
 pub(super) fn reached(step: Step) {
     #[cfg(feature = "internals")]
-    if let Some((abort_at, left)) = ABORT.get()
+    if let Some((abort_at, left)) = &*ABORT
         && *abort_at == step
         && left.fetch_sub(1, Ordering::Relaxed) == 1
     {

@@ -151,9 +151,9 @@ impl Metric {
     }
 }
 
-/// Defines a constant for each name that code needs, and the table of all metrics. `of` gives the values of a label,
-/// and the counter of samples that a metric shows. A metric of the recorder whose labels are known
-/// is registered with 0 when a daemon starts.
+/// Defines a constant for each name that code needs, and the table of all metrics. `of` gives the
+/// values of a label, and the counter of samples that a metric shows. A metric of the recorder
+/// whose labels are known is registered with 0 when a daemon starts.
 macro_rules! metrics {
     ($(
         $id:tt = $name:literal, $kind:ident in $unit:ident

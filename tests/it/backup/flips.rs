@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::backup::check;
-use tstar::internals::ops::export::{ExportSpan, Selection, export};
+use tstar::internals::ops::export::{Selection, export};
+use tstar::internals::ops::trips::TripSpan;
 use tstar::internals::store::AnyStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::views::{Extras, Form, TripWriter};
@@ -17,7 +18,7 @@ use crate::support::{Dice, block_on};
 /// Every trip with its path, as `tstar export --path` prints it.
 fn exported(file: &Path) -> anyhow::Result<Vec<u8>> {
     let store = AnyStore::from(Arc::new(SqliteStore::open_reader(file)?));
-    let all = ExportSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
+    let all = TripSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
     let mut out = Vec::new();
     let mut writer = TripWriter::new(&mut out, Form::Ndjson, true)?;
     block_on(export(&store, &Selection::new(None, all)?, |(row, _)| {
