@@ -13,8 +13,7 @@ use super::row_check::{Fault, check_file};
 use super::{BadData, InvalidRequest};
 use crate::log::positions::ReadPosition;
 use crate::store::files::NewFile;
-use crate::store::sqlite::SqliteStore;
-use crate::store::{AnyStore, StoreError, StoreUrl};
+use crate::store::{AnyStore, EmbeddedStore, StoreError, StoreUrl};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
@@ -57,7 +56,7 @@ pub async fn back_up(
         format!("store `{}` is damaged: {}; {}", path.display(), fault.found, fault.repair)
     })
     .await?;
-    SqliteStore::put_copy(new, file)?;
+    EmbeddedStore::put_copy(new, file)?;
     Ok(BackupReport { file: file.display().to_string(), ..report })
 }
 
@@ -79,7 +78,7 @@ async fn examine(
     damaged: impl FnOnce(&Fault) -> String,
 ) -> anyhow::Result<BackupReport> {
     let name = file.display().to_string();
-    let store = Arc::new(SqliteStore::open_reader(file).map_err(of_copy)?);
+    let store = Arc::new(EmbeddedStore::open_reader(file).map_err(of_copy)?);
     if let Some(fault) = check_file(&store).await? {
         return Err(BadData(damaged(&fault)).into());
     }
@@ -104,7 +103,7 @@ async fn examine(
 /// Converts an error of opening a copy: of a store, it would name the commands that create one.
 fn of_copy(error: StoreError) -> anyhow::Error {
     match error {
-        StoreError::Missing { location } | StoreError::InRoot { location } => {
+        StoreError::Missing(location) | StoreError::InRoot { location } => {
             let problem =
                 format!("`{location}` does not exist; name a copy that `tstar backup` made");
             io::Error::new(io::ErrorKind::NotFound, problem).into()
@@ -128,7 +127,7 @@ pub async fn restore(
         return Err(InvalidRequest(problem.into()).into());
     };
     let report = check(file, sha256).await?;
-    SqliteStore::put_in_place(path, |new| {
+    EmbeddedStore::put_in_place(path, |new| {
         let mut to = new.file();
         let (found, _) = copy(&mut File::open(file)?, &mut to)?;
         to.flush()?;

@@ -116,8 +116,7 @@ pub struct WrittenTag {
 /// # Errors
 /// The store cannot be read.
 pub async fn of_trip(store: &impl SideTables, target: &TagTarget) -> Result<TripTags, StoreError> {
-    let (from_ms, upto_ms) = target.span;
-    Ok(resolve(store.tags(&target.device_id, from_ms, upto_ms).await?))
+    Ok(resolve(store.tags(&target.device_id, target.span).await?))
 }
 
 /// The values of the tags of a trip.
@@ -153,8 +152,8 @@ pub async fn of_spans(
 ) -> Result<Vec<TripTags>, StoreError> {
     let from_ms = spans.iter().map(|span| span.0).min();
     let upto_ms = spans.iter().map(|span| span.1).max();
-    let Some((from_ms, upto_ms)) = from_ms.zip(upto_ms) else { return Ok(Vec::new()) };
-    let tags = store.tags(device_id, from_ms, upto_ms).await?;
+    let Some(span) = from_ms.zip(upto_ms) else { return Ok(Vec::new()) };
+    let tags = store.tags(device_id, span).await?;
     let of_span = |&(start_ms, end_ms): &(DeviceTime, DeviceTime)| {
         let from = tags.partition_point(|tag| tag.t_star_ms < start_ms);
         let upto = tags.partition_point(|tag| tag.t_star_ms <= end_ms);
@@ -259,9 +258,8 @@ pub async fn set(
     condition: TagCondition,
     now_ms: i64,
 ) -> Result<WrittenTag, TagError> {
-    let (from_ms, upto_ms) = target.span;
     for _ in 0..ATTEMPTS {
-        let found = store.tags_to_change(&target.device_id, from_ms, upto_ms).await?;
+        let found = store.tags_to_change(&target.device_id, target.span).await?;
         let is_own = |tag: &&Tag| tag.t_star_ms == target.t_star_ms && tag.key == *key;
         let replaced = found.iter().find(is_own).map(|tag| tag.revision);
         let mut tags = resolve(found);
@@ -300,10 +298,9 @@ pub async fn remove(
     key: &TagKey,
     condition: TagCondition,
 ) -> Result<TripTag, TagError> {
-    let (from_ms, upto_ms) = target.span;
     let mut first = None;
     for _ in 0..ATTEMPTS {
-        let found = store.tags_to_change(&target.device_id, from_ms, upto_ms).await?;
+        let found = store.tags_to_change(&target.device_id, target.span).await?;
         let found = resolve(found).remove(key);
         let Some(found) = found else {
             return first.ok_or_else(|| match condition {
@@ -350,7 +347,7 @@ pub async fn copy<S: TripStore + SideTables>(
 ) -> Result<CopiedTags, StoreError> {
     let mut done = CopiedTags::default();
     for device_id in from.tagged_devices().await? {
-        for tag in from.tags(&device_id, DeviceTime::MIN, DeviceTime::MAX).await? {
+        for tag in from.tags(&device_id, (DeviceTime::MIN, DeviceTime::MAX)).await? {
             put_newest(to, &device_id, &tag).await?;
             done.copied += 1;
             if to.covering(&device_id, tag.t_star_ms).await?.is_none() {
@@ -365,8 +362,7 @@ pub async fn copy<S: TripStore + SideTables>(
 /// Writes a tag unless the store has a newer one of the same id and key, or this one.
 async fn put_newest(store: &impl SideTables, device_id: &str, tag: &Tag) -> Result<(), StoreError> {
     loop {
-        let (from_ms, upto_ms) = (tag.t_star_ms, tag.t_star_ms);
-        let found = store.tags_to_change(device_id, from_ms, upto_ms).await?;
+        let found = store.tags_to_change(device_id, (tag.t_star_ms, tag.t_star_ms)).await?;
         let existing = found.into_iter().find(|other| other.key == tag.key);
         let is_newer = |other: &Tag| other.written_ms >= tag.written_ms;
         if existing.as_ref().is_some_and(is_newer)

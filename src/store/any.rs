@@ -322,6 +322,37 @@ macro_rules! store_operations {
             }
         )+}
     };
+    ($(#[$docs:meta])* pub trait $trait:ident over $over:ident, one file a table {$(
+        $(#[$doc:meta])*
+        fn $name:ident(&$self:ident $(, $arg:ident: $kind:ty)* $(,)?) -> $ok:ty = $label:tt $body:tt
+    )+}) => {
+        $crate::store::any::store_operations! {
+            $(#[$docs])* pub trait $trait over $over {$(
+                $(#[$doc])* fn $name(&$self $(, $arg: $kind)*) -> $ok = $label $body
+            )+}
+        }
+
+        impl $trait for $crate::store::sqlite::SqliteStore {$(
+            async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
+                Self::$name($self $(, $arg)*).await
+            }
+        )+}
+
+        impl<C: $crate::store::scylla::cql::Cql> $trait
+            for $crate::store::scylla::ScyllaStore<C>
+        {$(
+            async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
+                Self::$name($self $(, $arg)*).await
+            }
+        )+}
+
+        #[cfg(feature = "internals")]
+        impl $trait for $crate::store::memory::MemoryStore {$(
+            async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
+                Self::$name($self $(, $arg)*).await
+            }
+        )+}
+    };
     (@ untimed $self:ident $($call:tt)*) => { $crate::store::any::either!($self, $($call)*) };
     (@ guided $self:ident claimed $args:tt) => {
         $crate::store::any::store_operations!(

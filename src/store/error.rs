@@ -13,12 +13,9 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 pub enum StoreError {
     /// The store does not exist; commands that read never create one.
     #[error(
-        "store `{location}` does not exist; create it with `tstar ingest --store sqlite:{location} FILE` from files, with `tstar run` from a topic, or with `tstar epoch import` from a topic that was read before"
+        "store `{0}` does not exist; create it with `tstar ingest --store sqlite:{0} FILE` from files, with `tstar run` from a topic, or with `tstar epoch import` from a topic that was read before"
     )]
-    Missing {
-        /// Path of the file.
-        location: String,
-    },
+    Missing(String),
     /// The file is there, and this user may not read it.
     #[error(
         "store `{location}` may not be read by this user: {reason}; run tstar as a user who may read it, or change its permissions"
@@ -51,18 +48,12 @@ pub enum StoreError {
     },
     /// Another process writes to the file by another name, a hard link.
     #[error(
-        "store `{location}` is being written by another name of the same file; wait for that writer to end, or use another --store"
+        "store `{0}` is being written by another name of the same file; wait for that writer to end, or use another --store"
     )]
-    OtherName {
-        /// Path of the file.
-        location: String,
-    },
+    OtherName(String),
     /// A file is where a copy of a store would be, or would be taken for a part of it.
-    #[error("`{location}` is in the way of the copy; move it away, or write to another file")]
-    InTheWay {
-        /// Path of the file.
-        location: String,
-    },
+    #[error("`{0}` is in the way of the copy; move it away, or write to another file")]
+    InTheWay(String),
     /// The file is not a store.
     #[error("`{location}` is not a tstar store: {reason}; use another --store")]
     NotAStore {
@@ -191,12 +182,9 @@ pub enum StoreError {
     },
     /// The file is no longer at its path, so anything written to it is lost.
     #[error(
-        "store `{location}` was removed, moved or replaced while it was open, so what was stored since is not in it: put the file back and rerun the import, or restart to continue with the file that is there now"
+        "store `{0}` was removed, moved or replaced while it was open, so what was stored since is not in it: put the file back and rerun the import, or restart to continue with the file that is there now"
     )]
-    Gone {
-        /// Path of the file.
-        location: String,
-    },
+    Gone(String),
     /// A server does not answer.
     #[error(
         "store `{location}` cannot be reached: check its nodes and the network, or use another --store"

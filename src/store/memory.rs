@@ -7,37 +7,36 @@ use crate::identity;
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Day, DeviceTime, Offset};
-use crate::model::schema::{SchemaSubject, SchemaVerdict};
-use crate::model::tag::{Revision, Tag, TagKey};
+use crate::model::tag::{Tag, TagKey};
 use crate::timeline::day_of;
 
 use super::positions::KeptPositions;
 use super::schemas::KeptSchema;
 use super::{
-    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Order, Position, Result, SideTables,
-    TripRow, TripStore, WriteGroup,
+    Change, DeadLetter, DeviceScope, Flush, Forget, Forgotten, Order, Position, Result, TripRow,
+    TripStore, WriteGroup,
 };
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Rows by device and day.
     rows: BTreeMap<(String, Day), Vec<TripRow>>,
     /// Every flush and part of one, with whether it was a whole one.
     flushes: Vec<(Flush, bool)>,
     /// The devices whose rows were read since the last call of [`MemoryStore::take_reads`].
     reads: Vec<String>,
-    epochs: BTreeMap<i32, Epoch>,
-    keys: BTreeMap<String, NamedKey>,
-    group: Option<String>,
+    pub(super) epochs: BTreeMap<i32, Epoch>,
+    pub(super) keys: BTreeMap<String, NamedKey>,
+    pub(super) group: Option<String>,
     /// By epoch and slot.
-    schemas: BTreeMap<(i32, i32), KeptSchema>,
+    pub(super) schemas: BTreeMap<(i32, i32), KeptSchema>,
     /// Next offsets by epoch, generation and partition.
     positions: BTreeMap<(i32, i32, i32), i64>,
     forgets: BTreeMap<String, Vec<Forget>>,
     /// Partitions by device and epoch.
     claims: BTreeMap<(String, i32), i32>,
     /// Tags by device, id and key.
-    tags: BTreeMap<(String, DeviceTime, TagKey), Tag>,
+    pub(super) tags: BTreeMap<(String, DeviceTime, TagKey), Tag>,
 }
 
 /// Keeps all rows in memory, and everything that was ever committed.
@@ -47,7 +46,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of the lock panics")
     }
 
@@ -144,7 +143,7 @@ impl State {
 }
 
 /// Adds a value unless there is one. Returns whether it was added.
-fn add<K: Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: K, value: &V) -> bool {
+pub(super) fn add<K: Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: K, value: &V) -> bool {
     let is_new = !map.contains_key(&key);
     map.entry(key).or_insert_with(|| value.clone());
     is_new
@@ -238,100 +237,6 @@ impl TripStore for MemoryStore {
 
     async fn claim(&self, device_id: &str, epoch: i32, own: i32) -> Result<i32> {
         Ok(*self.state().claims.entry((device_id.to_owned(), epoch)).or_insert(own))
-    }
-}
-
-impl SideTables for MemoryStore {
-    async fn epochs(&self) -> Result<Vec<Epoch>> {
-        Ok(self.state().epochs.values().cloned().collect())
-    }
-
-    async fn add_epoch(&self, epoch: &Epoch) -> Result<bool> {
-        Ok(add(&mut self.state().epochs, epoch.epoch, epoch))
-    }
-
-    async fn control_keys(&self) -> Result<Vec<NamedKey>> {
-        Ok(self.state().keys.values().cloned().collect())
-    }
-
-    async fn add_control_key(&self, key: &NamedKey) -> Result<bool> {
-        Ok(add(&mut self.state().keys, key.name.clone(), key))
-    }
-
-    async fn group(&self) -> Result<Option<String>> {
-        Ok(self.state().group.clone())
-    }
-
-    async fn keep_group(&self, former: Option<&str>, group: &str) -> Result<Option<String>> {
-        let mut state = self.state();
-        if state.group.as_deref() == former {
-            state.group = Some(group.to_owned());
-        }
-        Ok(state.group.clone())
-    }
-
-    async fn schema_subjects(&self, epoch: i32, from: i32) -> Result<Vec<SchemaSubject>> {
-        let state = self.state();
-        let slots = state.schemas.range((epoch, from)..=(epoch, i32::MAX));
-        Ok(slots.map(|(_, schema)| schema.id).collect())
-    }
-
-    async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>> {
-        Ok(self.state().schemas.get(&(epoch, slot)).map(|schema| schema.verdict.clone()))
-    }
-
-    async fn add_schema(&self, schema: &KeptSchema) -> Result<()> {
-        add(&mut self.state().schemas, (schema.epoch, schema.slot), schema);
-        Ok(())
-    }
-
-    async fn tags(
-        &self,
-        device_id: &str,
-        from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>> {
-        let state = self.state();
-        let is_wanted = |(device, time_ms, _): &(String, DeviceTime, TagKey)| {
-            device == device_id && (from_ms..=upto_ms).contains(time_ms)
-        };
-        let found = state.tags.iter().filter(|(key, _)| is_wanted(key));
-        Ok(found.map(|(_, tag)| tag.clone()).collect())
-    }
-
-    async fn put_tag(
-        &self,
-        device_id: &str,
-        tag: &Tag,
-        replaced: Option<Revision>,
-    ) -> Result<bool> {
-        let key = (device_id.to_owned(), tag.t_star_ms, tag.key.clone());
-        let mut state = self.state();
-        let is_same = state.tags.get(&key).map(|tag| tag.revision) == replaced;
-        if is_same {
-            state.tags.insert(key, tag.clone());
-        }
-        Ok(is_same)
-    }
-
-    async fn delete_tag(&self, device_id: &str, tag: &Tag) -> Result<bool> {
-        let key = (device_id.to_owned(), tag.t_star_ms, tag.key.clone());
-        let mut state = self.state();
-        if state.tags.get(&key).is_some_and(|found| found.revision == tag.revision) {
-            state.tags.remove(&key);
-        }
-        Ok(!state.tags.contains_key(&key))
-    }
-
-    async fn has_tags(&self) -> Result<bool> {
-        Ok(!self.state().tags.is_empty())
-    }
-
-    async fn tagged_devices(&self) -> Result<Vec<String>> {
-        let mut devices: Vec<String> =
-            self.state().tags.keys().map(|(device, ..)| device.clone()).collect();
-        devices.dedup();
-        Ok(devices)
     }
 }
 

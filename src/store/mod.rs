@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub use crate::codec::trip_row::{RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
-use crate::model::scalar::{Day, LogTime, Offset};
+use crate::model::scalar::{Day, DeviceTime, LogTime, Offset};
 pub use any::{Access, AnyStore, AskKeys, EmbeddedStore, Guide, OpenOptions};
 pub use error::{Result, StoreError};
 pub use lookup::{
@@ -61,6 +61,9 @@ pub enum Order {
     /// Latest start first.
     Desc,
 }
+
+/// The first and the last device time of a span.
+pub type TimeSpan = (DeviceTime, DeviceTime);
 
 /// A sample that could not be used, with the original bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! A store joins with one line of `conformance!` and a function that creates an empty one. The
 //! cases do not depend on any store.
 
+mod tables;
 mod tags;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use tstar::internals::timeline::{
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::{Dice, block_on};
+use tables::what_was_added_first_stays;
 use tags::{
     a_forget_erases_the_tags_that_no_trip_covers,
     a_tag_is_written_only_over_the_revision_that_was_read,
@@ -443,6 +445,10 @@ fn nodes() -> Option<(WithJournal<Connection>, ())> {
 conformance!(in_memory, crate::conformance::memory);
 conformance!(in_sqlite, crate::conformance::sqlite);
 conformance!(in_simulated_nodes, crate::conformance::nodes);
+// A keyspace that others share has one group.
+conformance!(tables_in_memory, crate::conformance::memory, [what_was_added_first_stays]);
+conformance!(tables_in_sqlite, crate::conformance::sqlite, [what_was_added_first_stays]);
+conformance!(tables_in_simulated_nodes, crate::conformance::nodes, [what_was_added_first_stays]);
 conformance!(in_cql, || crate::conformance::cql(crate::keyspace::ClusteringOrder::Desc));
 conformance!(in_cql_made_asc, || crate::conformance::cql(crate::keyspace::ClusteringOrder::Asc));
 

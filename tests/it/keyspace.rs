@@ -15,8 +15,8 @@ use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::write_group::TakenSpan;
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Order, Position, Result, SideTables as _, SideTablesOver, TripEnd,
-    TripRow, TripStore as _, TripStoreOver, WriteGroup,
+    DeviceScope, Flush, Forget, Order, Position, Result, SideTables as _, SideTablesOver, TimeSpan,
+    TripEnd, TripRow, TripStore as _, TripStoreOver, WriteGroup,
 };
 
 use crate::servers;
@@ -265,22 +265,12 @@ impl<C: Cql> SideTablesOver for WithJournal<C> {
         &self.store
     }
 
-    async fn tags(
-        &self,
-        device_id: &str,
-        from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>> {
-        self.store.tags(&self.device(device_id), from_ms, upto_ms).await
+    async fn tags(&self, device_id: &str, span: TimeSpan) -> Result<Vec<Tag>> {
+        self.store.tags(&self.device(device_id), span).await
     }
 
-    async fn tags_to_change(
-        &self,
-        device_id: &str,
-        from_ms: DeviceTime,
-        upto_ms: DeviceTime,
-    ) -> Result<Vec<Tag>> {
-        self.store.tags_to_change(&self.device(device_id), from_ms, upto_ms).await
+    async fn tags_to_change(&self, device_id: &str, span: TimeSpan) -> Result<Vec<Tag>> {
+        self.store.tags_to_change(&self.device(device_id), span).await
     }
 
     async fn put_tag(

@@ -214,7 +214,7 @@ async fn forget(
     let mut expected: Vec<_> =
         model.said.iter().filter(|said| is_kept(said.0)).map(|said| (said.0, said.1)).collect();
     expected.sort_unstable();
-    let left = store.tags(DEVICE, DeviceTime::MIN, DeviceTime::MAX).await.unwrap();
+    let left = store.tags(DEVICE, (DeviceTime::MIN, DeviceTime::MAX)).await.unwrap();
     let minute = |time_ms: DeviceTime| (time_ms - at(0)) / 60_000;
     let mut left: Vec<_> =
         left.iter().map(|tag| (minute(tag.t_star_ms), tag.key.as_str().to_owned())).collect();

@@ -98,13 +98,11 @@ fn move_offsets(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::model::partitioner::Partitioner;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
-    use crate::store::sqlite::SqliteStore;
+    use crate::store::{Access, OpenOptions, StoreUrl};
 
     #[tokio::test]
     async fn a_second_group_is_refused_unless_it_is_to_take_over() {
@@ -121,8 +119,9 @@ mod tests {
             topic_id: None,
             keeps_positions: true,
         };
-        let store = SqliteStore::open_for_topic(&path, &epoch.rules, 10).unwrap();
-        let store = AnyStore::from(Arc::new(store));
+        let url = StoreUrl::parse(&format!("sqlite:{}", path.display())).unwrap();
+        let access = Access::WriteTopic(&epoch.rules);
+        let store = AnyStore::open(&url, access, OpenOptions::default()).await.unwrap();
         let request = |group, may_change| GroupRequest {
             location: "sqlite:trips.db",
             group,

@@ -43,7 +43,7 @@ impl<C: Cql> Shared<C> {
     }
 
     /// All rows of all pages.
-    pub(super) async fn rows<R>(
+    pub(in crate::store) async fn rows<R>(
         &self,
         doing: &'static str,
         select: &C::Statement,
@@ -62,7 +62,7 @@ impl<C: Cql> Shared<C> {
     }
 
     /// All rows of one page, read until they are decoded.
-    pub(super) async fn at_once<R, T>(
+    pub(in crate::store) async fn at_once<R, T>(
         &self,
         doing: &'static str,
         select: &C::Statement,
@@ -80,7 +80,7 @@ impl<C: Cql> Shared<C> {
     }
 
     /// Executes a write until it is acknowledged.
-    pub(super) async fn execute(
+    pub(in crate::store) async fn execute(
         &self,
         doing: &'static str,
         statement: &C::Statement,
@@ -93,7 +93,7 @@ impl<C: Cql> Shared<C> {
 
     /// Executes a conditional write until it is acknowledged. Returns the answer to the last
     /// attempt, and whether an earlier one without an answer may have been applied.
-    pub(super) async fn conditional(
+    pub(in crate::store) async fn conditional(
         &self,
         doing: &'static str,
         statement: &C::Statement,

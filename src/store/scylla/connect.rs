@@ -34,51 +34,34 @@ const FORMAT: i64 = 1;
 /// The comment of table `trips`, up to the format of all tables.
 const FORMAT_PREFIX: &str = "tstar format ";
 
-/// The tables that a store needs.
-const TABLES: [&str; 11] = [
-    "trips",
-    "device_days",
-    "days_of_device",
-    "epochs",
-    "forgets",
-    "control_keys",
-    "claims",
-    "schemas",
-    "positions",
-    "consumer_group",
-    "trip_tags",
-];
+/// The levels of the driver for a consistency.
+pub(super) struct Levels {
+    /// Of requests.
+    requests: statement::Consistency,
+    /// Of conditions.
+    conditions: statement::SerialConsistency,
+    /// Of reads of one replica.
+    pub(super) one_replica: statement::Consistency,
+    /// Of reads that see conditional inserts, including those in progress.
+    pub(super) serial_reads: statement::Consistency,
+}
 
 impl Consistency {
-    fn driver_level(self) -> statement::Consistency {
-        match self {
-            Self::LocalQuorum => statement::Consistency::LocalQuorum,
-            Self::Quorum => statement::Consistency::Quorum,
-            Self::All => statement::Consistency::All,
-        }
-    }
-
-    fn serial_level(self) -> statement::SerialConsistency {
-        match self {
-            Self::LocalQuorum => statement::SerialConsistency::LocalSerial,
-            Self::Quorum | Self::All => statement::SerialConsistency::Serial,
-        }
-    }
-
-    /// Level for reads of one replica.
-    pub(super) fn one_replica_level(self) -> statement::Consistency {
-        match self {
-            Self::LocalQuorum => statement::Consistency::LocalOne,
-            Self::Quorum | Self::All => statement::Consistency::One,
-        }
-    }
-
-    /// Level for reads that see conditional inserts, including those in progress.
-    pub(super) fn serial_read_level(self) -> statement::Consistency {
-        match self {
-            Self::LocalQuorum => statement::Consistency::LocalSerial,
-            Self::Quorum | Self::All => statement::Consistency::Serial,
-        }
+    pub(super) fn levels(self) -> Levels {
+        use statement::Consistency::{
+            All, LocalOne, LocalQuorum, LocalSerial, One, Quorum, Serial,
+        };
+        let (requests, is_local) = match self {
+            Self::LocalQuorum => (LocalQuorum, true),
+            Self::Quorum => (Quorum, false),
+            Self::All => (All, false),
+        };
+        let (conditions, one_replica, serial_reads) = if is_local {
+            (statement::SerialConsistency::LocalSerial, LocalOne, LocalSerial)
+        } else {
+            (statement::SerialConsistency::Serial, One, Serial)
+        };
+        Levels { requests, conditions, one_replica, serial_reads }
     }
 }
 
@@ -88,9 +71,10 @@ pub(super) async fn session(url: &ScyllaUrl, retry: &RetryPolicy) -> Result<Sess
     let options = retry.options();
     let limit = options.patience.map_or(CONNECT_TIMEOUT, |patience| patience.min(CONNECT_TIMEOUT));
     let request_timeout = options.request_timeout.min(limit);
+    let levels = options.consistency.levels();
     let mut profile = ExecutionProfile::builder()
-        .consistency(options.consistency.driver_level())
-        .serial_consistency(Some(options.consistency.serial_level()))
+        .consistency(levels.requests)
+        .serial_consistency(Some(levels.conditions))
         .request_timeout(Some(request_timeout))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()));
     if let Some(datacenter) = &options.datacenter {
@@ -192,7 +176,7 @@ pub(super) async fn tables(
 
 /// Checks the format of the tables, if there are any.
 pub(super) fn check_format(tables: &BTreeMap<String, String>, url: &ScyllaUrl) -> Result<()> {
-    let Some(comment) = tables.get(TABLES[0]) else { return Ok(()) };
+    let Some(comment) = tables.get("trips") else { return Ok(()) };
     let (location, known) = (url.to_string(), FORMAT);
     match comment.strip_prefix(FORMAT_PREFIX).and_then(|number| number.parse().ok()) {
         Some(FORMAT) => Ok(()),
@@ -207,7 +191,8 @@ pub(super) fn check_format(tables: &BTreeMap<String, String>, url: &ScyllaUrl) -
 async fn check_tables(session: &Session, url: &ScyllaUrl, retry: &RetryPolicy) -> Result<()> {
     let found = tables(session, url, retry).await?;
     check_format(&found, url)?;
-    let missing: Vec<_> = TABLES.into_iter().filter(|name| !found.contains_key(*name)).collect();
+    let mut missing: Vec<_> = schema::tables().collect();
+    missing.retain(|name| !found.contains_key(name));
     if missing.is_empty() {
         return Ok(());
     }

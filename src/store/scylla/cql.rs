@@ -41,6 +41,13 @@ pub enum Mode {
 /// The columns of a row by name.
 pub type Columns = Vec<(String, Option<CqlValue>)>;
 
+/// Whether a conditional write was applied.
+pub(in crate::store) fn applied(answer: &Columns) -> bool {
+    // The first column is `[applied]`; the columns of an existing row follow.
+    let applied = answer.first().and_then(|(_, applied)| applied.as_ref());
+    applied.and_then(CqlValue::as_boolean).unwrap_or(false)
+}
+
 /// A page of rows, and the state of the next page. An empty page may be followed by others.
 pub type Page<R> = (Vec<R>, Option<PagingState>);
 
@@ -65,13 +72,6 @@ pub trait Cql: Send + Sync + 'static {
     fn execute(
         &self,
         statement: &Self::Statement,
-        values: &(impl SerializeRow + Sync),
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
-
-    /// Executes a batch of one statement.
-    fn execute_alone(
-        &self,
-        batch: &Self::Batch,
         values: &(impl SerializeRow + Sync),
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
@@ -122,12 +122,8 @@ impl Cql for Session {
         statement.set_is_idempotent(!matches!(mode, Mode::Conditional));
         statement.set_page_size(if let Mode::Paged(rows) = mode { rows } else { LIST_PAGE });
         match mode {
-            Mode::Serial(consistency) => {
-                statement.set_consistency(consistency.serial_read_level());
-            }
-            Mode::OneReplica(consistency) => {
-                statement.set_consistency(consistency.one_replica_level());
-            }
+            Mode::Serial(of) => statement.set_consistency(of.levels().serial_reads),
+            Mode::OneReplica(of) => statement.set_consistency(of.levels().one_replica),
             Mode::EveryReplica => statement.set_consistency(statement::Consistency::All),
             Mode::Paged(_) | Mode::Listed | Mode::Conditional => (),
         }
@@ -148,14 +144,6 @@ impl Cql for Session {
         values: &(impl SerializeRow + Sync),
     ) -> Result<(), Failure> {
         Ok(self.execute_unpaged(statement, values).await.map(drop)?)
-    }
-
-    async fn execute_alone(
-        &self,
-        batch: &Batch,
-        values: &(impl SerializeRow + Sync),
-    ) -> Result<(), Failure> {
-        Ok(Session::batch(self, batch, (values,)).await.map(drop)?)
     }
 
     async fn execute_all(

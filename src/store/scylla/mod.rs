@@ -18,7 +18,6 @@ mod row;
 mod scan;
 mod schema;
 mod statements;
-mod tables;
 mod tls;
 mod trips;
 
@@ -32,10 +31,10 @@ use scylla::client::session::Session;
 use tokio::sync::{Semaphore, watch};
 
 use cql::Cql;
-#[cfg(feature = "internals")]
 pub use requests::Failure;
 use requests::RetryPolicy;
 use statements::Statements;
+pub(super) use statements::statements;
 
 use super::Result;
 use super::hooks::TestCounter;
@@ -120,9 +119,9 @@ impl Default for ServerOptions {
 }
 
 /// State that the workers of one session share.
-struct Shared<C: Cql> {
+pub(super) struct Shared<C: Cql> {
     session: C,
-    statements: Statements<C>,
+    pub(super) statements: Statements<C>,
     retry: RetryPolicy,
     /// Limits the writes in flight, which the driver does not.
     permits: Semaphore,
@@ -136,7 +135,7 @@ type Listed = HashSet<(String, DeviceTime)>;
 
 /// A store in Scylla or Cassandra, for one partition worker or one reader.
 pub struct ScyllaStore<C: Cql = Session> {
-    shared: Arc<Shared<C>>,
+    pub(super) shared: Arc<Shared<C>>,
     /// Not shared between workers: the next worker of a partition may have removed days from the
     /// index.
     listed: Mutex<Listed>,
@@ -159,8 +158,7 @@ impl ScyllaStore {
     /// `StoreError::NoSchema` for a keyspace without the tables, `StoreError::NotAStore` and
     /// `StoreError::FormatTooNew` for one with tables of another format.
     pub async fn connect(url: &ScyllaUrl, options: ServerOptions) -> Result<Self> {
-        let shared = Arc::new(connect::connect(url, options).await?);
-        Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })
+        Ok(Self::new(Arc::new(connect::connect(url, options).await?)))
     }
 
     /// Whether the server is Scylla rather than Cassandra or a compatible server.
@@ -182,6 +180,10 @@ impl ScyllaStore {
 }
 
 impl<C: Cql> ScyllaStore<C> {
+    fn new(shared: Arc<Shared<C>>) -> Self {
+        Self { shared, listed: Mutex::default(), device_page: Mutex::default() }
+    }
+
     /// A store over a connection in its keyspace, with all tables.
     ///
     /// # Errors
@@ -189,16 +191,14 @@ impl<C: Cql> ScyllaStore<C> {
     #[cfg(feature = "internals")]
     pub async fn over(session: C, url: &ScyllaUrl, options: ServerOptions) -> Result<Self> {
         let retry = RetryPolicy::new::<C>(url, options);
-        let shared = Arc::new(connect::prepare(session, retry).await?);
-        Ok(Self { shared, listed: Mutex::default(), device_page: Mutex::default() })
+        Ok(Self::new(Arc::new(connect::prepare(session, retry).await?)))
     }
 
     /// The store for another partition worker: it shares the session, but not the cache of indexed
     /// days.
     #[must_use]
     pub fn owner(&self) -> Self {
-        let shared = Arc::clone(&self.shared);
-        Self { shared, listed: Mutex::default(), device_page: Mutex::default() }
+        Self::new(Arc::clone(&self.shared))
     }
 
     /// Number of rows without a version that were read: rows that another program wrote.

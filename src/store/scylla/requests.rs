@@ -41,36 +41,26 @@ pub enum Failure {
     Denied(Cause),
 }
 
-/// The kinds of [`Failure`].
-#[derive(Clone, Copy)]
-enum Kind {
-    Transient,
-    Permanent,
-    Denied,
-}
+/// The variant of [`Failure`] that an error is.
+type Kind = fn(Cause) -> Failure;
 
 impl Failure {
     fn new(kind: Kind, error: impl Error) -> Self {
         // The text of a driver's error contains those of its causes; a chain would repeat them.
-        let cause = error.to_string().into();
-        match kind {
-            Kind::Transient => Self::Transient(cause),
-            Kind::Permanent => Self::Permanent(cause),
-            Kind::Denied => Self::Denied(cause),
-        }
+        kind(error.to_string().into())
     }
 }
 
 fn kind_of_db_error(error: &DbError) -> Kind {
     match error {
-        DbError::AuthenticationError | DbError::Unauthorized => Kind::Denied,
+        DbError::AuthenticationError | DbError::Unauthorized => Failure::Denied,
         DbError::SyntaxError
         | DbError::Invalid
         | DbError::AlreadyExists { .. }
         | DbError::FunctionFailure { .. }
         | DbError::ConfigError
-        | DbError::ProtocolError => Kind::Permanent,
-        _ => Kind::Transient,
+        | DbError::ProtocolError => Failure::Permanent,
+        _ => Failure::Transient,
     }
 }
 
@@ -78,24 +68,24 @@ fn kind_of_attempt(error: &RequestAttemptError) -> Kind {
     match error {
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
-        | RequestAttemptError::RepreparedIdChanged { .. } => Kind::Permanent,
+        | RequestAttemptError::RepreparedIdChanged { .. } => Failure::Permanent,
         RequestAttemptError::DbError(error, _) => kind_of_db_error(error),
-        _ => Kind::Transient,
+        _ => Failure::Transient,
     }
 }
 
 /// Of the failures of a connection pool only a rejected login is permanent.
 fn kind_of_pool_error(error: &ConnectionPoolError) -> Kind {
     let ConnectionPoolError::Broken { last_connection_error } = error else {
-        return Kind::Transient;
+        return Failure::Transient;
     };
     let ConnectionError::ConnectionSetupRequestError(setup) = last_connection_error else {
-        return Kind::Transient;
+        return Failure::Transient;
     };
     match &setup.error {
-        ConnectionSetupRequestErrorKind::MissingAuthentication => Kind::Denied,
+        ConnectionSetupRequestErrorKind::MissingAuthentication => Failure::Denied,
         ConnectionSetupRequestErrorKind::DbError(error, _) => kind_of_db_error(error),
-        _ => Kind::Transient,
+        _ => Failure::Transient,
     }
 }
 
@@ -103,27 +93,27 @@ fn kind_of_prepare_error(error: &PrepareError) -> Kind {
     match error {
         PrepareError::AllAttemptsFailed { first_attempt } => kind_of_attempt(first_attempt),
         PrepareError::ConnectionPoolError(error) => kind_of_pool_error(error),
-        _ => Kind::Transient,
+        _ => Failure::Transient,
     }
 }
 
 fn kind_of_keyspace_error(error: &UseKeyspaceError) -> Kind {
     match error {
-        UseKeyspaceError::BadKeyspaceName(_) => Kind::Permanent,
+        UseKeyspaceError::BadKeyspaceName(_) => Failure::Permanent,
         UseKeyspaceError::RequestError(error) => kind_of_attempt(error),
-        _ => Kind::Transient,
+        _ => Failure::Transient,
     }
 }
 
 impl From<ExecutionError> for Failure {
     fn from(error: ExecutionError) -> Self {
         let kind = match &error {
-            ExecutionError::BadQuery(_) => Kind::Permanent,
+            ExecutionError::BadQuery(_) => Failure::Permanent,
             ExecutionError::PrepareError(error) => kind_of_prepare_error(error),
             ExecutionError::LastAttemptError(error) => kind_of_attempt(error),
             ExecutionError::ConnectionPoolError(error) => kind_of_pool_error(error),
             ExecutionError::UseKeyspaceError(error) => kind_of_keyspace_error(error),
-            _ => Kind::Transient,
+            _ => Failure::Transient,
         };
         Self::new(kind, error)
     }
@@ -133,13 +123,13 @@ impl From<NewSessionError> for Failure {
     fn from(error: NewSessionError) -> Self {
         let kind = match &error {
             NewSessionError::EmptyKnownNodesList | NewSessionError::IllegalConfig(_) => {
-                Kind::Permanent
+                Failure::Permanent
             }
             NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => {
                 kind_of_pool_error(error)
             }
             NewSessionError::UseKeyspaceError(error) => kind_of_keyspace_error(error),
-            _ => Kind::Transient,
+            _ => Failure::Transient,
         };
         Self::new(kind, error)
     }

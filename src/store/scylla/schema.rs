@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 
 use scylla::client::session::Session;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::serialize::row::SerializeRow;
 use scylla::value::Row;
 
 use super::connect;
@@ -26,6 +28,17 @@ const TOMBSTONE_TABLES: [&str; 5] =
 
 /// The first Scylla release whose reversed reads are correct over range tombstones in memory.
 const FIXED_RELEASE: (u32, u32) = (2026, 2);
+
+/// The names of the tables that a store needs, trips first.
+pub(super) fn tables() -> impl Iterator<Item = String> {
+    ddl().into_iter().map(|create| {
+        let rest = create.strip_prefix(CREATE).unwrap_or_default();
+        rest.split(' ').next().unwrap_or_default().to_owned()
+    })
+}
+
+/// How each statement begins.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
 
 /// The statements that create the tables, one per table.
 #[must_use]
@@ -92,25 +105,48 @@ async fn execute(
     retry.until_acknowledged(doing, run).await
 }
 
-/// The replication factor of the keyspace, in the datacenter with the lowest one.
+/// The first row of an answer.
+async fn first_row<R>(
+    session: &Session,
+    retry: &RetryPolicy,
+    doing: &'static str,
+    (select, values): (&str, impl SerializeRow),
+) -> Result<Option<R>>
+where
+    R: for<'row> DeserializeRow<'row, 'row>,
+{
+    let read = || async {
+        let found = session.query_unpaged(select, &values).await?.into_rows_result()?;
+        Ok(found.rows::<R>()?.next().transpose()?)
+    };
+    retry.until_acknowledged(doing, read).await
+}
+
+/// The replication factor of a keyspace, in the datacenter with the lowest one; `None` if there is
+/// no such keyspace.
+async fn replication(
+    session: &Session,
+    retry: &RetryPolicy,
+    keyspace: &str,
+) -> Result<Option<u32>> {
+    let select = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let doing = "reading its replication";
+    let found = first_row(session, retry, doing, (select, (keyspace,))).await?;
+    Ok(found.map(|(replication,)| min_replicas(&replication)))
+}
+
+/// The replication factor of the keyspace of a store.
 pub(super) async fn replicas(
     session: &Session,
     url: &ScyllaUrl,
     retry: &RetryPolicy,
 ) -> Result<u32> {
-    let select = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
-    let read = || async {
-        let found = session.query_unpaged(select, (&url.keyspace,)).await?.into_rows_result()?;
-        Ok(found.rows::<(BTreeMap<String, String>,)>()?.next().transpose()?)
-    };
-    match retry.until_acknowledged("reading its replication", read).await? {
-        Some((replication,)) => Ok(min_replicas(&replication)),
-        None => Err(StoreError::NoSchema {
-            location: url.to_string(),
-            missing: format!("keyspace `{}`", url.keyspace),
-            flag: " --create-keyspace",
-        }),
-    }
+    let found = replication(session, retry, &url.keyspace).await?;
+    found.ok_or_else(|| StoreError::NoSchema {
+        location: url.to_string(),
+        missing: format!("keyspace `{}`", url.keyspace),
+        flag: " --create-keyspace",
+    })
 }
 
 /// The lowest replication factor of all datacenters. A value is a number, or a list of racks with
@@ -136,11 +172,7 @@ pub(super) async fn server_version(session: &Session, retry: &RetryPolicy) -> Re
     } else {
         "SELECT release_version FROM system.local WHERE key = 'local'"
     };
-    let read = || async {
-        let found = session.query_unpaged(select, ()).await?.into_rows_result()?;
-        Ok(found.rows::<(String,)>()?.next().transpose()?)
-    };
-    let found = retry.until_acknowledged("reading its version", read).await?;
+    let found = first_row(session, retry, "reading its version", (select, ())).await?;
     Ok(found.map(|(version,)| version).unwrap_or_default())
 }
 
@@ -195,13 +227,7 @@ pub(super) async fn inspect(
     let version = server_version(session, retry).await?;
     let kind = if is_scylla(session) { "Scylla" } else { "Cassandra or compatible:" };
     let mut notes = Vec::new();
-    let select = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
-    let read = || async {
-        let found = session.query_unpaged(select, (keyspace,)).await?.into_rows_result()?;
-        Ok(found.rows::<(BTreeMap<String, String>,)>()?.next().transpose()?)
-    };
-    let found = retry.until_acknowledged("reading its replication", read).await?;
-    let replicas = found.map_or(1, |(replication,)| min_replicas(&replication));
+    let replicas = replication(session, retry, keyspace).await?.unwrap_or(1);
     if replicas == 1 {
         let note = "replication factor 1: the trips of a lost node are lost";
         notes.push((note.to_owned(), "ALTER KEYSPACE to 3 replicas, then repair".to_owned()));
@@ -226,11 +252,7 @@ pub(super) async fn inspect(
         notes.extend(release_fault(&version).map(|note| (note, "upgrade".to_owned())));
     }
     let now = "SELECT toUnixTimestamp(now()) FROM system.local WHERE key = 'local'";
-    let read = || async {
-        let found = session.query_unpaged(now, ()).await?.into_rows_result()?;
-        Ok(found.rows::<(i64,)>()?.next().transpose()?)
-    };
-    let clock = retry.until_acknowledged("reading its clock", read).await?;
+    let clock = first_row(session, retry, "reading its clock", (now, ())).await?;
     let clock_ms = clock.map_or(0, |(clock_ms,)| clock_ms);
     Ok(Health { server: format!("{kind} {version}, {replicas} replicas"), clock_ms, notes })
 }
@@ -299,6 +321,7 @@ mod tests {
             "consumer_group",
             "trip_tags",
         ];
+        assert!(super::tables().eq(tables));
         for (statement, table) in statements.iter().zip(tables) {
             let create = format!("CREATE TABLE IF NOT EXISTS {table} (");
             assert!(statement.starts_with(&create) && !statement.contains("--"), "{statement}");

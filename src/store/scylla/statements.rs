@@ -3,8 +3,8 @@
 use super::Consistency;
 use super::cql::{Cql, Mode};
 use super::requests::Failure;
-use super::tables::SideStatements;
 use crate::codec::trip_row::trip_columns;
+use crate::store::tables::SideStatements;
 
 macro_rules! name_columns {
     ($($(#[$doc:meta])* $name:ident: $kind:ty => $field:ident,)*) => {
@@ -70,102 +70,98 @@ pub(super) const LOOKUP_PAGE: i32 = 4;
 
 /// Declares prepared statements: each with how it is executed, and its text.
 macro_rules! statements {
-    ($(#[$docs:meta])* $kind:ident($consistency:ident) {$(
-        $name:ident: $mode:expr => $text:expr,
-    )+}) => {
-        $(#[$docs])*
-        pub(super) struct $kind<C: Cql> {
-            $(pub(super) $name: C::Statement,)+
+    ($kind:ident, $consistency:ident => $($name:ident: $mode:expr => $text:expr,)+) => {
+        /// Prepared statements.
+        pub(in crate::store) struct $kind<C: Cql> {
+            $(pub(in crate::store) $name: C::Statement,)+
         }
 
         impl<C: Cql> $kind<C> {
-            pub(super) async fn prepare(
+            pub(in crate::store) async fn prepare(
                 cql: &C,
-                $consistency: Consistency,
-            ) -> Result<Self, Failure> {
+                $consistency: $crate::store::scylla::Consistency,
+            ) -> std::result::Result<Self, $crate::store::scylla::Failure> {
                 Ok(Self { $($name: cql.prepare($text, $mode).await?,)+ })
             }
         }
     };
 }
 
-pub(super) use statements;
+pub(in crate::store) use statements;
 
-statements! {
-    /// The statements of trips, their day indexes, forgets, claims and positions.
-    TripStatements(consistency) {
-        covering: Mode::Paged(LOOKUP_PAGE) => OF_DAY,
-        before: Mode::Paged(LOOKUP_PAGE) => BEFORE,
-        of_day: Mode::Paged(DAY_PAGE) => OF_DAY,
-        all_rows: Mode::Paged(DAY_PAGE) => EVERY,
-        remove: Mode::Listed =>
-            "DELETE FROM trips USING TIMESTAMP ?
+// Of trips, their day indexes, forgets, claims and positions.
+statements! { TripStatements, consistency =>
+    covering: Mode::Paged(LOOKUP_PAGE) => OF_DAY,
+    before: Mode::Paged(LOOKUP_PAGE) => BEFORE,
+    of_day: Mode::Paged(DAY_PAGE) => OF_DAY,
+    all_rows: Mode::Paged(DAY_PAGE) => EVERY,
+    remove: Mode::Listed =>
+        "DELETE FROM trips USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ? AND end_time = ? AND start_time = ?",
-        // From one replica, as it names some columns only.
-        ends_of_day: Mode::OneReplica(consistency) =>
-            "SELECT end_time, start_time, t_star, version, end_lat, end_lon FROM trips
+    // From one replica, as it names some columns only.
+    ends_of_day: Mode::OneReplica(consistency) =>
+        "SELECT end_time, start_time, t_star, version, end_lat, end_lon FROM trips
              WHERE device_id = ? AND bucket = ? ORDER BY end_time DESC, start_time DESC LIMIT ?",
-        days: Mode::Listed =>
-            "SELECT bucket FROM days_of_device WHERE device_id = ?
+    days: Mode::Listed =>
+        "SELECT bucket FROM days_of_device WHERE device_id = ?
              AND bucket >= ? AND bucket <= ? ORDER BY bucket ASC LIMIT ?",
-        days_desc: Mode::Listed =>
-            "SELECT bucket FROM days_of_device WHERE device_id = ?
+    days_desc: Mode::Listed =>
+        "SELECT bucket FROM days_of_device WHERE device_id = ?
              AND bucket >= ? AND bucket <= ? ORDER BY bucket DESC LIMIT ?",
-        devices: Mode::Listed => "SELECT DISTINCT device_id FROM days_of_device",
-        devices_of_day: Mode::Listed =>
-            "SELECT device_id FROM device_days WHERE bucket = ? AND shard = ?
+    devices: Mode::Listed => "SELECT DISTINCT device_id FROM days_of_device",
+    devices_of_day: Mode::Listed =>
+        "SELECT device_id FROM device_days WHERE bucket = ? AND shard = ?
              AND device_id > ? ORDER BY device_id ASC LIMIT ?",
-        device_of_day: Mode::Listed =>
-            "SELECT device_id FROM device_days
+    device_of_day: Mode::Listed =>
+        "SELECT device_id FROM device_days
              WHERE bucket = ? AND shard = ? AND device_id = ?",
-        unlist_device: Mode::Listed =>
-            "DELETE FROM device_days USING TIMESTAMP ?
+    unlist_device: Mode::Listed =>
+        "DELETE FROM device_days USING TIMESTAMP ?
              WHERE bucket = ? AND shard = ? AND device_id = ?",
-        unlist_day: Mode::Listed =>
-            "DELETE FROM days_of_device USING TIMESTAMP ?
+    unlist_day: Mode::Listed =>
+        "DELETE FROM days_of_device USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ?",
-        // Every read of forgets names all of their columns: a server that repairs a replica after a
-        // read sends it the columns that were read, and a row on a quorum would have some but not
-        // others.
-        forgets: Mode::Listed =>
-            "SELECT version, before, days FROM forgets WHERE device_id = ?
+    // Every read of forgets names all of their columns: a server that repairs a replica after a
+    // read sends it the columns that were read, and a row on a quorum would have some but not
+    // others.
+    forgets: Mode::Listed =>
+        "SELECT version, before, days FROM forgets WHERE device_id = ?
              ORDER BY version ASC",
-        erased: Mode::Listed =>
-            "SELECT max(version), max(before), count(days) FROM forgets
+    erased: Mode::Listed =>
+        "SELECT max(version), max(before), count(days) FROM forgets
              WHERE device_id = ?",
-        all_forgets: Mode::EveryReplica => "SELECT device_id, version, before, days FROM forgets",
-        recorded_days: Mode::Listed =>
-            "SELECT before, days FROM forgets
+    all_forgets: Mode::EveryReplica => "SELECT device_id, version, before, days FROM forgets",
+    recorded_days: Mode::Listed =>
+        "SELECT before, days FROM forgets
              WHERE device_id = ? AND version = ?",
-        moved_claims: Mode::Listed =>
-            "SELECT claims, before, days FROM forgets WHERE device_id = ? LIMIT 1",
-        add_forget: Mode::Listed =>
-            "INSERT INTO forgets (device_id, version, before, days)
+    moved_claims: Mode::Listed =>
+        "SELECT claims, before, days FROM forgets WHERE device_id = ? LIMIT 1",
+    add_forget: Mode::Listed =>
+        "INSERT INTO forgets (device_id, version, before, days)
              VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
-        erase: Mode::Listed =>
-            "DELETE FROM trips USING TIMESTAMP ?
+    erase: Mode::Listed =>
+        "DELETE FROM trips USING TIMESTAMP ?
              WHERE device_id = ? AND bucket = ? AND end_time < ?",
-        claim: Mode::Conditional =>
-            "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
+    claim: Mode::Conditional =>
+        "INSERT INTO claims (device_id, epoch, partition) VALUES (?, ?, ?)
              IF NOT EXISTS",
-        claim_of: Mode::Listed => "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?",
-        claims_of: Mode::Serial(consistency) =>
-            "SELECT epoch, partition FROM claims WHERE device_id = ?
+    claim_of: Mode::Listed => "SELECT partition FROM claims WHERE device_id = ? AND epoch = ?",
+    claims_of: Mode::Serial(consistency) =>
+        "SELECT epoch, partition FROM claims WHERE device_id = ?
              ORDER BY epoch ASC",
-        move_claim: Mode::Listed =>
-            "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?",
-        unclaim: Mode::Listed => "DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS",
-        positions: Mode::Listed =>
-            "SELECT generation, partition, next_offset FROM positions WHERE epoch = ?
+    move_claim: Mode::Listed =>
+        "UPDATE forgets USING TIMESTAMP ? SET claims[?] = ? WHERE device_id = ?",
+    unclaim: Mode::Listed => "DELETE FROM claims WHERE device_id = ? AND epoch = ? IF EXISTS",
+    positions: Mode::Listed =>
+        "SELECT generation, partition, next_offset FROM positions WHERE epoch = ?
              ORDER BY generation ASC, partition ASC",
-        keep_position: Mode::Listed =>
-            "INSERT INTO positions (epoch, generation, partition, next_offset)
+    keep_position: Mode::Listed =>
+        "INSERT INTO positions (epoch, generation, partition, next_offset)
              VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
-    }
 }
 
 /// The statements of a store.
-pub(super) struct Statements<C: Cql> {
+pub(in crate::store) struct Statements<C: Cql> {
     /// A delete of a span and an insert of a row.
     pub(super) put: [C::Statement; 2],
     /// Both in one partition.
@@ -176,7 +172,7 @@ pub(super) struct Statements<C: Cql> {
     pub(super) list_device: C::Batch,
     pub(super) list_day: C::Batch,
     pub(super) trips: TripStatements<C>,
-    pub(super) side: SideStatements<C>,
+    pub(in crate::store) side: SideStatements<C>,
 }
 
 impl<C: Cql> Statements<C> {

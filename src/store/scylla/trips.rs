@@ -48,7 +48,7 @@ impl<C: Cql> Shared<C> {
         values: impl SerializeRow + Sync,
     ) -> Result<()> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
-        let write = || self.session.execute_alone(batch, &values);
+        let write = || self.session.execute_all(batch, std::slice::from_ref(&values));
         self.retry.until_acknowledged(doing, write).await
     }
 

@@ -59,7 +59,7 @@ impl SqliteStore {
         for suffix in ["-wal", "-journal"] {
             let file = with_suffix(path, suffix);
             if file.symlink_metadata().is_ok() {
-                return Err(StoreError::InTheWay { location: file.display().to_string() });
+                return Err(StoreError::InTheWay(file.display().to_string()));
             }
         }
         copy.persist(path).map(drop).map_err(failed(&location, "replacing it"))
@@ -77,7 +77,7 @@ impl SqliteStore {
         for suffix in ["", "-wal", "-shm", "-journal"] {
             let file = with_suffix(path, suffix);
             if file.symlink_metadata().is_ok() {
-                return Err(StoreError::InTheWay { location: file.display().to_string() });
+                return Err(StoreError::InTheWay(file.display().to_string()));
             }
         }
         let new = NewFile::create(path).map_err(failed(&location, "creating the file"))?;

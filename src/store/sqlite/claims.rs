@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{SqliteStore, all_rows, failed, malformed};
+use super::{SqliteStore, all_rows, malformed};
 use crate::store::{Forget, Result};
 
 impl SqliteStore {
     pub(super) fn claim_of(&self, device_id: &str, epoch: i32) -> Result<Option<i32>> {
-        claim_of(&self.connection(), device_id, epoch)
-            .map_err(failed(&self.location, "reading a claim"))
+        self.call("reading a claim", |connection| claim_of(connection, device_id, epoch))
     }
 
     /// Claims in the transaction of the flush, so the claim becomes durable with the device's first

@@ -1,9 +1,9 @@
 //! Flushes in SQLite: position, changes and imports.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::topic::raise_position;
-use super::{SqliteStore, failed, trips};
+use super::{SqliteStore, at_most, failed, malformed, trips};
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::scalar::{LogTime, Offset};
@@ -52,10 +52,7 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<StoredPart> {
 }
 
 fn read_format(name: &str) -> rusqlite::Result<InputFormat> {
-    InputFormat::from_name(name).ok_or_else(|| {
-        let unknown = format!("unknown format `{name}`");
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
-    })
+    InputFormat::from_name(name).ok_or_else(|| malformed(format!("unknown format `{name}`")))
 }
 
 /// Records the parts of files that were read, and how far.
@@ -101,7 +98,7 @@ fn trim_changes(connection: &Connection, keep_changes: u64) -> rusqlite::Result<
 }
 
 /// Records the event of a tag in the caller's transaction.
-pub(super) fn record_tag(
+pub(in crate::store) fn record_tag(
     connection: &Connection,
     device_id: &str,
     (tag, is_removed): (&Tag, bool),
@@ -156,11 +153,9 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn delivered(&self) -> Result<Position> {
-        let delivered =
-            self.connection().query_row("SELECT delivered FROM log", [], |row| row.get(0));
-        let delivered =
-            delivered.optional().map_err(failed(&self.location, "reading the position"))?;
-        Ok(Position { delivered: Offset(delivered.unwrap_or(0)) })
+        let select = "SELECT delivered FROM log";
+        let delivered = self.select("reading the position", select, [], |row| row.get(0))?;
+        Ok(Position { delivered: Offset(delivered.first().copied().unwrap_or(0)) })
     }
 
     /// Begins the transaction of the next flush unless it is open already.
@@ -199,16 +194,10 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn parts(&self) -> Result<Vec<StoredPart>> {
-        let select = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT parts.*, imports.finished AS import_finished FROM parts JOIN imports
-                 ON imports.id = parts.import
-                 ORDER BY first_offset ASC, from_bytes ASC",
-            )?;
-            let rows = statement.query_map([], read_part)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        select(&self.connection()).map_err(failed(&self.location, "reading the imported parts"))
+        let select = "SELECT parts.*, imports.finished AS import_finished FROM parts JOIN imports
+             ON imports.id = parts.import
+             ORDER BY first_offset ASC, from_bytes ASC";
+        self.select("reading the imported parts", select, [], read_part)
     }
 
     /// Number of trips in the store.
@@ -218,8 +207,8 @@ impl SqliteStore {
     pub fn count_trips(&self) -> Result<u64> {
         // Counts home rows only: the copy in the day of the start.
         let count = "SELECT count(*) FROM trips WHERE start_time >= bucket";
-        let counted = self.connection().query_row(count, [], |row| row.get::<_, i64>(0));
-        Ok(counted.map_err(failed(&self.location, "counting trips"))?.cast_unsigned())
+        let counted = self.select("counting trips", count, [], |row| row.get::<_, i64>(0))?;
+        Ok(counted.first().copied().unwrap_or_default().cast_unsigned())
     }
 
     /// Numbers of the stored change events: the first one, and the one after the last.
@@ -229,11 +218,11 @@ impl SqliteStore {
     pub fn kept_changes(&self) -> Result<(i64, i64)> {
         let select = "SELECT (SELECT min(seq) FROM changes),
              (SELECT seq FROM sqlite_sequence WHERE name = 'changes')";
-        let found = self.connection().query_row(select, [], |row| {
+        let read = |row: &Row<'_>| {
             let next = row.get::<_, Option<i64>>(1)?.unwrap_or(0) + 1;
             Ok((row.get::<_, Option<i64>>(0)?.unwrap_or(next), next))
-        });
-        found.map_err(failed(&self.location, "reading changes"))
+        };
+        self.call("reading changes", |connection| connection.query_row(select, [], read))
     }
 
     /// Events of the change feed after a number, as (number, JSON), oldest first.
@@ -241,15 +230,8 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn changes(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>> {
-        let select = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT seq, event FROM changes WHERE seq > ?1 ORDER BY seq ASC LIMIT ?2",
-            )?;
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let rows =
-                statement.query_map(params![after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        select(&self.connection()).map_err(failed(&self.location, "reading changes"))
+        let select = "SELECT seq, event FROM changes WHERE seq > ?1 ORDER BY seq ASC LIMIT ?2";
+        let values = params![after, at_most(limit)];
+        self.select("reading changes", select, values, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 }

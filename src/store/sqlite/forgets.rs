@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::tables::erase_tags;
 use super::{SqliteStore, all_rows, claims, malformed};
 use crate::identity;
 use crate::model::scalar::{DeviceTime, Version};
+use crate::store::tables::tags;
 use crate::store::{Forget, Result};
 use crate::timeline::day_of;
 
@@ -70,7 +70,7 @@ pub(super) fn erase(
             unlist(connection, device_id, bucket)?;
         }
     }
-    erase_tags(connection, device_id, forget)?;
+    tags::erase(connection, device_id, forget)?;
     claims::erase(connection, device_id, forget)
 }
 

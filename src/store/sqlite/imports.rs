@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{SqliteStore, failed, letters};
+use super::{SqliteStore, letters};
 use crate::model::rules::Rules;
 use crate::store::Result;
 
@@ -38,7 +38,7 @@ fn is_unused(connection: &Connection) -> rusqlite::Result<bool> {
 impl SqliteStore {
     /// Whether no sample was ever applied to this store of files.
     pub(super) fn is_unused(&self) -> Result<bool> {
-        is_unused(&self.connection()).map_err(failed(&self.location, "looking for trips"))
+        self.call("looking for trips", |connection| is_unused(connection))
     }
 
     /// Prepares an import by the rules that [`SqliteStore::open_import`] returned. A store to which
@@ -49,14 +49,13 @@ impl SqliteStore {
     /// # Errors
     /// The database fails; then nothing is changed.
     pub fn prepare_import(&self, rules: &Rules) -> Result<Option<u64>> {
-        let prepare = |connection: &mut Connection| -> rusqlite::Result<Option<u64>> {
+        self.call("preparing the import", |connection| {
             let transaction = connection.transaction()?;
             let is_unused = is_unused(&transaction)?;
             let removed = is_unused.then(|| start_over(&transaction, rules)).transpose()?;
             transaction.commit()?;
             Ok(removed)
-        };
-        prepare(&mut self.connection()).map_err(failed(&self.location, "preparing the import"))
+        })
     }
 
     /// Records the start of an import of these files at `started_ms`.
@@ -67,8 +66,7 @@ impl SqliteStore {
         let insert = "INSERT INTO imports (started, first_offset, files, finished)
              VALUES (?1, (SELECT delivered FROM log), ?2, 0)";
         let files = serde_json::to_string(files).expect("a list of texts");
-        let inserted = self.connection().execute(insert, params![started_ms, files]);
-        inserted.map(drop).map_err(failed(&self.location, "recording the import"))
+        self.execute("recording the import", insert, params![started_ms, files]).map(drop)
     }
 
     /// The paths of the files that were imported, as given, each once, in the order of the imports.
@@ -78,12 +76,7 @@ impl SqliteStore {
     pub fn imported_files(&self) -> Result<Vec<String>> {
         let select = "SELECT file.value FROM imports, json_each(imports.files) AS file
              GROUP BY file.value ORDER BY min(imports.id), min(file.key)";
-        let read = |connection: &Connection| {
-            let mut statement = connection.prepare(select)?;
-            let rows = statement.query_map([], |row| row.get(0))?;
-            rows.collect::<rusqlite::Result<Vec<String>>>()
-        };
-        read(&self.connection()).map_err(failed(&self.location, "reading the imports"))
+        self.select("reading the imports", select, [], |row| row.get(0))
     }
 
     /// Marks the latest import as finished, and with it earlier unfinished imports of the same
@@ -92,7 +85,7 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn end_import(&self) -> Result<()> {
-        let end = |connection: &mut Connection| {
+        self.call("recording the end of the import", |connection| {
             let transaction = connection.transaction()?;
             let newest = "id = (SELECT max(id) FROM imports)";
             let finish = format!(
@@ -107,9 +100,7 @@ impl SqliteStore {
             );
             transaction.execute(&delete_empty, [])?;
             transaction.commit()
-        };
-        let ended = end(&mut self.connection());
-        ended.map_err(failed(&self.location, "recording the end of the import"))?;
+        })?;
         self.check_path()
     }
 }

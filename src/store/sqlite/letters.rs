@@ -7,7 +7,7 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{SqliteStore, failed};
+use super::{SqliteStore, at_most, malformed};
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
 use crate::source::Headers;
@@ -144,13 +144,9 @@ fn extend(connection: &Connection, letter: &DeadLetter) -> rusqlite::Result<bool
 
 fn read_letter(row: &Row<'_>) -> rusqlite::Result<KeptDeadLetter> {
     let reason: String = row.get("reason")?;
-    let reason = DeadReason::from_name(&reason).ok_or_else(|| {
-        let unknown = format!("unknown reason `{reason}`");
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
-    })?;
-    let headers = read_headers(row.get_ref("headers")?.as_str()?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error)
-    })?;
+    let reason = DeadReason::from_name(&reason)
+        .ok_or_else(|| malformed(format!("unknown reason `{reason}`")))?;
+    let headers = read_headers(row.get_ref("headers")?.as_str()?).map_err(malformed)?;
     let letter = DeadLetter {
         partition: row.get("partition")?,
         offset: Offset(row.get("log_offset")?),
@@ -253,8 +249,7 @@ impl SqliteStore {
         let find = "INSERT INTO temp.letters_ahead
              SELECT partition, log_offset, element FROM dead_letters JOIN positions
              USING (partition) WHERE log_offset >= next_offset";
-        let found = self.connection().execute(find, []);
-        found.map(drop).map_err(failed(&self.location, "reading dead letters"))
+        self.execute("reading dead letters", find, []).map(drop)
     }
 
     /// Number of the last dead letter; 0 if there is none.
@@ -263,8 +258,7 @@ impl SqliteStore {
     /// The database fails.
     pub fn last_dead_letter(&self) -> Result<i64> {
         let select = "SELECT coalesce(max(id), 0) FROM dead_letters";
-        let found = self.connection().query_row(select, [], |row| row.get(0));
-        found.map_err(failed(&self.location, "reading dead letters"))
+        self.call("reading dead letters", |it| it.query_row(select, [], |row| row.get(0)))
     }
 
     /// At most `limit` dead letters after the one with the number `after`, in the order they were
@@ -278,20 +272,13 @@ impl SqliteStore {
         after: i64,
         limit: usize,
     ) -> Result<Vec<KeptDeadLetter>> {
-        let select = |connection: &Connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT * FROM dead_letters WHERE id > ?1 AND (?2 IS NULL OR reason = ?2)
-                 AND (?4 IS NULL OR log_time >= ?4) AND (?5 IS NULL OR log_time <= ?5)
-                 ORDER BY id ASC LIMIT ?3",
-            )?;
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let reason = filter.reason.map(DeadReason::name);
-            let [from, to] = [filter.from_ms, filter.to_ms].map(|time| time.map(LogTime::ms));
-            let values = params![after, reason, limit, from, to];
-            let rows = statement.query_map(values, read_letter)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        select(&self.connection()).map_err(failed(&self.location, "reading dead letters"))
+        let select = "SELECT * FROM dead_letters WHERE id > ?1 AND (?2 IS NULL OR reason = ?2)
+             AND (?4 IS NULL OR log_time >= ?4) AND (?5 IS NULL OR log_time <= ?5)
+             ORDER BY id ASC LIMIT ?3";
+        let reason = filter.reason.map(DeadReason::name);
+        let [from, to] = [filter.from_ms, filter.to_ms].map(|time| time.map(LogTime::ms));
+        let values = params![after, reason, at_most(limit), from, to];
+        self.select("reading dead letters", select, values, read_letter)
     }
 
     /// Deletes dead letters, by number, in one transaction.

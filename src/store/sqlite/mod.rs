@@ -4,6 +4,7 @@
 //! `synchronous = FULL`: once `commit` returns, all of it is on disk. Calls block their thread, so
 //! run them on one that may block.
 
+mod apart;
 mod backup;
 mod claims;
 mod file;
@@ -17,7 +18,6 @@ mod reader;
 mod row;
 mod scan;
 mod sound;
-mod tables;
 mod topic;
 mod trips;
 
@@ -30,6 +30,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, Params, Row, ffi};
 
 pub use file::FileId;
+pub(super) use flush::record_tag;
 pub use letters::LetterFilter;
 #[cfg(feature = "internals")]
 pub use open::FORMATS;
@@ -44,14 +45,14 @@ use super::{Result, StoreError};
 pub struct SqliteStore {
     // Fields are dropped in this order: the connection is closed before anything is unlocked.
     connection: Mutex<Connection>,
-    location: String,
+    pub(super) location: String,
     /// `None` for a file without a name.
     file: Option<StoreFile>,
     /// Locks out other writers, if the store is open for writing.
     writing: Option<WriterLock>,
     /// Set if the store was opened as one that does not change.
     reading: Option<ReaderLock>,
-    keep_changes: u64,
+    pub(super) keep_changes: u64,
     keep_letters: bool,
     letters: LetterBound,
     rows_read: TestCounter,
@@ -96,7 +97,7 @@ impl SqliteStore {
     pub(in crate::store) fn check_path(&self) -> Result<()> {
         match self.file.as_ref().map_or(Ok(true), StoreFile::is_at_its_path) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(StoreError::Gone { location: self.location.clone() }),
+            Ok(false) => Err(StoreError::Gone(self.location.clone())),
             Err(error) => Err(failed(&self.location, "checking its path")(error)),
         }
     }
@@ -118,8 +119,7 @@ impl SqliteStore {
     /// The database fails.
     pub fn set_cache(&self, bytes: u64) -> Result<()> {
         let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
-        let set = self.connection().pragma_update(None, "cache_size", -kibibytes);
-        set.map_err(failed(&self.location, "setting its cache size"))
+        self.call("setting its cache size", |it| it.pragma_update(None, "cache_size", -kibibytes))
     }
 
     /// Number of rows that queries for trips, days and devices have read.
@@ -135,19 +135,28 @@ impl SqliteStore {
         &self.location
     }
 
-    fn connection(&self) -> MutexGuard<'_, Connection> {
+    pub(super) fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().expect("no holder of the lock panics")
     }
 
-    /// Runs a query; `doing` is the operation, for errors.
-    fn select<T>(
+    /// Calls the database; `doing` is the operation, for errors.
+    pub(super) fn call<T>(
+        &self,
+        doing: &'static str,
+        call: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        call(&mut self.connection()).map_err(failed(&self.location, doing))
+    }
+
+    /// Runs a query.
+    pub(super) fn select<T>(
         &self,
         doing: &'static str,
         select: &str,
         values: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        all_rows(&self.connection(), select, values, read).map_err(failed(&self.location, doing))
+        self.call(doing, |connection| all_rows(connection, select, values, read))
     }
 
     /// The same, and counts the rows.
@@ -165,14 +174,23 @@ impl SqliteStore {
 
     /// Executes a statement outside of the transaction of a flush. Returns the number of rows that
     /// it changed.
-    fn execute(&self, doing: &'static str, statement: &str, values: impl Params) -> Result<usize> {
-        let done = self.connection().execute(statement, values);
-        done.map_err(failed(&self.location, doing))
+    pub(super) fn execute(
+        &self,
+        doing: &'static str,
+        statement: &str,
+        values: impl Params,
+    ) -> Result<usize> {
+        self.call(doing, |connection| connection.execute(statement, values))
     }
 }
 
+/// A limit as SQLite binds it.
+fn at_most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
 /// The rows of a query.
-fn all_rows<T>(
+pub(super) fn all_rows<T>(
     connection: &Connection,
     select: &str,
     values: impl Params,
@@ -184,7 +202,7 @@ fn all_rows<T>(
 }
 
 /// The error of a text that cannot be decoded.
-fn malformed(error: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
+pub(super) fn malformed(error: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::file::{FileId, StoreFile};
 use super::letters::LETTERS_AHEAD;
@@ -41,26 +41,13 @@ impl SqliteStore {
     /// The file cannot be opened or written, is not a store, has a newer format or other rules, or
     /// another process writes to it.
     pub fn open_writer(path: &Path, rules: &Rules, keep_changes: u64) -> Result<Self> {
-        Ok(Self::open_files(path, &rules.clone().into(), keep_changes)?.0)
-    }
-
-    /// [`SqliteStore::open_writer`] with the rules of the store where others are not given; returns
-    /// its rules as well.
-    ///
-    /// # Errors
-    /// Those of [`SqliteStore::open_writer`].
-    pub fn open_files(
-        path: &Path,
-        rules: &RulesRequest,
-        keep_changes: u64,
-    ) -> Result<(Self, Rules)> {
         let store = Self::open_file(path, keep_changes, None)?;
-        let rules = store.check_log(LogKind::Files, rules)?;
-        Ok((store, rules))
+        store.check_log(LogKind::Files, &rules.clone().into())?;
+        Ok(store)
     }
 
-    /// [`SqliteStore::open_files`] of a file that is open already: it is neither created nor
-    /// another one.
+    /// [`SqliteStore::open_writer`] of a file that is open already: it is neither created nor
+    /// another one. Its rules stand where others are not given, and are returned as well.
     ///
     /// # Errors
     /// Those of [`SqliteStore::open_writer`], or the file is no longer at its path.
@@ -75,7 +62,7 @@ impl SqliteStore {
         Ok((store, rules))
     }
 
-    /// [`SqliteStore::open_files`] for an import. If no sample was ever applied, the rules are not
+    /// The same for an import. If no sample was ever applied, the rules are not
     /// fixed, and the returned ones are not stored before [`SqliteStore::prepare_import`].
     ///
     /// # Errors
@@ -108,7 +95,7 @@ impl SqliteStore {
     /// created.
     fn open_file(path: &Path, keep_changes: u64, known: Option<FileId>) -> Result<Self> {
         let location = path.display().to_string();
-        let gone = || StoreError::Gone { location: location.clone() };
+        let gone = || StoreError::Gone(location.clone());
         if known.is_some() && !path.exists() {
             return Err(gone());
         }
@@ -125,7 +112,7 @@ impl SqliteStore {
             return Err(gone());
         }
         if !file.lock().map_err(failed(&location, "locking the file"))? {
-            return Err(StoreError::OtherName { location });
+            return Err(StoreError::OtherName(location));
         }
         let connection = connect(path).map_err(failed(&location, "opening the file"))?;
         // Checked before SQLite creates other files with the same read-only mode.
@@ -180,18 +167,9 @@ impl SqliteStore {
     /// # Errors
     /// The database fails, or the stored rules cannot be parsed.
     pub fn rules(&self) -> Result<Option<Rules>> {
-        let stored: Option<String> = self
-            .connection()
-            .query_row("SELECT rules FROM log", [], |row| row.get(0))
-            .optional()
-            .map_err(failed(&self.location, "reading the rules"))?;
-        let parse = |text: String| {
-            Rules::from_json(&text).map_err(|error| StoreError::Failed {
-                location: self.location.clone(),
-                doing: "reading the rules",
-                source: error.into(),
-            })
-        };
+        let doing = "reading the rules";
+        let stored = self.select(doing, "SELECT rules FROM log", [], |row| row.get(0))?.pop();
+        let parse = |text: String| Rules::from_json(&text).map_err(failed(&self.location, doing));
         stored.map(parse).transpose()
     }
 
@@ -204,10 +182,9 @@ impl SqliteStore {
         if self.rules()?.is_none() {
             return Ok(false);
         }
-        let select = "SELECT kind FROM log";
-        let found = self.connection().query_row(select, [], |row| row.get::<_, String>(0));
-        let found = found.map_err(failed(&self.location, "reading the kind of its log"))?;
-        Ok(found == LogKind::Topic.name())
+        let (doing, select) = ("reading the kind of its log", "SELECT kind FROM log");
+        let found: Vec<String> = self.select(doing, select, [], |row| row.get(0))?;
+        Ok(found == [LogKind::Topic.name()])
     }
 
     /// Checks the kind of log and, for files, the rules. Records them in a new store. Returns the
@@ -220,8 +197,7 @@ impl SqliteStore {
             None => {
                 let rules = self.resolve(rules, None)?;
                 let insert = "INSERT INTO log (one, kind, rules, delivered) VALUES (1, ?1, ?2, 0)";
-                let inserted = self.connection().execute(insert, [kind.name(), &rules.to_json()]);
-                inserted.map_err(failed(&self.location, "writing the rules"))?;
+                self.execute("writing the rules", insert, [kind.name(), &rules.to_json()])?;
                 Ok(rules)
             }
         }
@@ -247,27 +223,32 @@ impl SqliteStore {
         };
         rules.resolve(stored).map_err(mismatch)
     }
-}
 
-/// A store in an unlinked temporary file.
-pub(super) fn scratch(folder: &Path, rules: &Rules, of_topic: bool) -> Result<SqliteStore> {
-    let location = format!("a temporary file in {}", folder.display());
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&location, "creating it"))?;
-    let connection = Connection::open(file.path()).map_err(failed(&location, "opening it"))?;
-    let settings = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
-         PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
-    connection.execute_batch(settings).map_err(failed(&location, "preparing it"))?;
-    migrate(&connection, &location, 0, FORMATS)?;
-    // No other program reads it.
-    let no_views = "DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;";
-    connection.execute_batch(no_views).map_err(failed(&location, "preparing it"))?;
-    // The open file handle is enough; nothing else needs the name.
-    file.close().map_err(failed(&location, "unlinking it"))?;
-    let mut store = SqliteStore::new(connection, location, None, 0);
-    store.keep_letters = false;
-    let kind = if of_topic { LogKind::Topic } else { LogKind::Files };
-    store.check_log(kind, &rules.clone().into())?;
-    Ok(store)
+    /// A store in an unlinked temporary file, for comparisons: it ends with the process and never
+    /// syncs to disk. Stores neither dead letters nor changes.
+    ///
+    /// # Errors
+    /// The file cannot be created in the folder.
+    pub fn scratch(folder: &Path, rules: &Rules, of_topic: bool) -> Result<Self> {
+        let location = format!("a temporary file in {}", folder.display());
+        let file =
+            tempfile::NamedTempFile::new_in(folder).map_err(failed(&location, "creating it"))?;
+        let connection = Connection::open(file.path()).map_err(failed(&location, "opening it"))?;
+        let settings = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
+             PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA temp_store = FILE;";
+        connection.execute_batch(settings).map_err(failed(&location, "preparing it"))?;
+        migrate(&connection, &location, 0, FORMATS)?;
+        // No other program reads it.
+        let no_views = "DROP TRIGGER trips_insert; DROP TRIGGER trips_delete;";
+        connection.execute_batch(no_views).map_err(failed(&location, "preparing it"))?;
+        // The open file handle is enough; nothing else needs the name.
+        file.close().map_err(failed(&location, "unlinking it"))?;
+        let mut store = Self::new(connection, location, None, 0);
+        store.keep_letters = false;
+        let kind = if of_topic { LogKind::Topic } else { LogKind::Files };
+        store.check_log(kind, &rules.clone().into())?;
+        Ok(store)
+    }
 }
 
 /// Refuses a file that does not exist and would be directly in `/`.

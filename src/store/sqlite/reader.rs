@@ -90,7 +90,7 @@ fn check_readable(path: &Path, location: &str) -> Result<()> {
     let file = match path.metadata() {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(StoreError::Missing { location });
+            return Err(StoreError::Missing(location));
         }
         Err(error) => return Err(StoreError::Unreadable { location, reason: error.to_string() }),
     };

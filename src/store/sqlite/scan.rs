@@ -1,12 +1,11 @@
-//! Raw rows, checks and repairs of the file, and temporary reference stores.
+//! Raw rows, comparisons and repairs of the file.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 
-use super::{SqliteStore, all_rows, failed, trips};
+use super::{SqliteStore, all_rows, at_most, trips};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::lookup::days::ALL_DAYS;
@@ -91,7 +90,7 @@ impl SqliteStore {
             Some(ScanCursor::After(device_id, bucket)) => (device_id, bucket),
             _ => (device_id.unwrap_or("").to_owned(), DeviceTime::MIN),
         };
-        let read = |connection: &Connection| {
+        self.call("reading every trip", |connection| {
             let select = if device_id.is_some() { DAYS_OF_ONE } else { DAYS };
             let days = days_after(connection, select, (&after, bucket), PAGE)?;
             let mut rows = Vec::new();
@@ -100,14 +99,13 @@ impl SqliteStore {
             }
             let last = days.into_iter().next_back();
             let next = last.map(|(device_id, bucket)| ScanCursor::After(device_id, bucket));
-            Ok::<_, rusqlite::Error>((rows, next))
-        };
-        read(&self.connection()).map_err(failed(&self.location, "reading every trip"))
+            Ok((rows, next))
+        })
     }
 
     pub(in crate::store) async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>> {
-        rows_of_bucket(&self.connection(), device_id, day.start_ms())
-            .map_err(failed(&self.location, "reading trips of a day"))
+        let read = |it: &mut Connection| rows_of_bucket(it, device_id, day.start_ms());
+        self.call("reading trips of a day", read)
     }
 
     pub(in crate::store) async fn unlisted(
@@ -116,19 +114,15 @@ impl SqliteStore {
         days: &[Day],
     ) -> Result<Vec<Day>> {
         let shard = identity::shard(device_id);
-        let is_listed = |connection: &Connection, bucket: DeviceTime| {
-            let mut statement = connection.prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM days_of_device WHERE device_id = ?1 AND bucket = ?2)
-                 AND EXISTS (SELECT 1 FROM device_days
-                     WHERE bucket = ?2 AND shard = ?3 AND device_id = ?1)",
-            )?;
-            statement.query_row(params![device_id, bucket.0, shard], |row| row.get::<_, bool>(0))
-        };
-        let connection = self.connection();
+        let select =
+            "SELECT EXISTS (SELECT 1 FROM days_of_device WHERE device_id = ?1 AND bucket = ?2)
+             AND EXISTS (SELECT 1 FROM device_days
+                 WHERE bucket = ?2 AND shard = ?3 AND device_id = ?1)";
         let mut missing = Vec::new();
         for &day in days {
-            let listed = is_listed(&connection, day.start_ms());
-            if !listed.map_err(failed(&self.location, "reading the day indexes"))? {
+            let key = params![device_id, day.start_ms().0, shard];
+            let is_listed = |row: &Row<'_>| row.get::<_, bool>(0);
+            if self.select("reading the day indexes", select, key, is_listed)? == [false] {
                 missing.push(day);
             }
         }
@@ -140,7 +134,7 @@ impl SqliteStore {
         wrong: &[RawRow],
         right: &[TripRow],
     ) -> Result<()> {
-        let repair = |connection: &mut Connection| {
+        self.call("repairing trips", |connection| {
             let transaction = connection.transaction()?;
             let delete = "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2
                  AND end_time = ?3 AND start_time = ?4";
@@ -150,8 +144,7 @@ impl SqliteStore {
             }
             right.iter().try_for_each(|row| trips::put_and_index(&transaction, row))?;
             transaction.commit()
-        };
-        repair(&mut self.connection()).map_err(failed(&self.location, "repairing trips"))
+        })
     }
 }
 
@@ -162,10 +155,9 @@ impl SqliteStore {
     /// The database fails.
     pub fn note_compared(&self, device_id: &str, bucket_ms: DeviceTime) -> Result<()> {
         let insert = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
-        let record = |connection: &Connection| {
+        self.call("recording a compared day", |connection| {
             connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms.0]).map(drop)
-        };
-        record(&self.connection()).map_err(failed(&self.location, "recording a compared day"))
+        })
     }
 
     /// Days with trips that are not compared yet, of all devices or of one, after a device and day.
@@ -181,9 +173,8 @@ impl SqliteStore {
         let select = if device_id.is_some() { LEFT_OF_ONE } else { LEFT };
         let first = (device_id.unwrap_or("").to_owned(), DeviceTime::MIN);
         let (device, bucket) = after.unwrap_or(&first);
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        days_after(&self.connection(), select, (device, *bucket), limit)
-            .map_err(failed(&self.location, "reading the days to compare"))
+        let days = |it: &mut Connection| days_after(it, select, (device, *bucket), at_most(limit));
+        self.call("reading the days to compare", days)
     }
 
     /// Clears the record of compared days.
@@ -195,8 +186,7 @@ impl SqliteStore {
                device_id TEXT NOT NULL, bucket INTEGER NOT NULL, PRIMARY KEY (device_id, bucket)
              ) WITHOUT ROWID;
              DELETE FROM compared;";
-        let done = self.connection().execute_batch(reset);
-        done.map_err(failed(&self.location, "clearing the compared days"))
+        self.call("clearing the compared days", |connection| connection.execute_batch(reset))
     }
 
     /// The indexed days of a device, ascending, as whole days since 1970.
@@ -205,19 +195,6 @@ impl SqliteStore {
     /// The database fails.
     pub fn listed_days(&self, device_id: &str) -> Result<Vec<Day>> {
         self.page_of_days(device_id, ALL_DAYS, Order::Asc, usize::MAX)
-    }
-
-    /// A store in an unlinked temporary file, for comparisons: it ends with the process and never
-    /// syncs to disk. Stores neither dead letters nor changes.
-    ///
-    /// # Errors
-    /// The file cannot be created in the folder.
-    pub fn scratch(
-        folder: &Path,
-        rules: &crate::model::rules::Rules,
-        of_topic: bool,
-    ) -> Result<Self> {
-        super::open::scratch(folder, rules, of_topic)
     }
 }
 

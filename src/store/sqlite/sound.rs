@@ -1,8 +1,6 @@
 //! Checks of the whole file: by SQLite, and between tables that hold the same.
 
-use rusqlite::{Connection, OptionalExtension};
-
-use super::{SqliteStore, failed};
+use super::SqliteStore;
 use crate::store::Result;
 
 /// The first copy of a trip that has another id, version or driver than its row for other programs;
@@ -34,9 +32,8 @@ impl SqliteStore {
     /// The database fails.
     pub fn is_sound(&self, is_deep: bool) -> Result<Option<String>> {
         let check = if is_deep { "PRAGMA integrity_check(1)" } else { "PRAGMA quick_check(1)" };
-        let found = self.connection().query_row(check, [], |row| row.get::<_, String>(0));
-        let found = found.map_err(failed(&self.location, "checking the file"))?;
-        Ok(Some(found).filter(|found| found != "ok"))
+        let found: Vec<String> = self.select("checking the file", check, [], |row| row.get(0))?;
+        Ok(found.into_iter().find(|found| found != "ok"))
     }
 
     /// The device and the day of the first trip that contradicts its row in `trip_rows` or
@@ -45,14 +42,12 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub fn contradiction(&self) -> Result<Option<String>> {
-        let first = |connection: &Connection, select: &str| {
-            connection.query_row(select, [], |row| row.get::<_, String>(0)).optional()
-        };
-        let connection = self.connection();
-        let found = first(&connection, OTHER_ROW).and_then(|found| match found {
-            Some(found) => Ok(Some(found)),
-            None => first(&connection, OTHER_RETIRED),
-        });
-        found.map_err(failed(&self.location, "comparing its tables"))
+        for select in [OTHER_ROW, OTHER_RETIRED] {
+            let found = self.select("comparing its tables", select, [], |row| row.get(0))?;
+            if let Some(found) = found.into_iter().next() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 }

@@ -1,8 +1,8 @@
 //! Stores of a topic: the position of each partition.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
-use super::{SqliteStore, failed};
+use super::SqliteStore;
 use crate::store::{Position, Result};
 
 /// Sets the next offset of a partition in the caller's transaction. A replay from an older offset
@@ -24,8 +24,7 @@ impl SqliteStore {
     /// The database fails.
     pub fn position_of(&self, partition: i32) -> Result<Option<i64>> {
         let select = "SELECT next_offset FROM positions WHERE partition = ?1";
-        let found = self.connection().query_row(select, [partition], |row| row.get(0));
-        found.optional().map_err(failed(&self.location, "reading a position"))
+        Ok(self.select("reading a position", select, [partition], |row| row.get(0))?.pop())
     }
 
     /// Sets the next offset of a partition before it is read.
@@ -34,7 +33,6 @@ impl SqliteStore {
     /// The database fails.
     pub fn set_position(&self, partition: i32, next_offset: i64) -> Result<()> {
         let replace = "INSERT OR REPLACE INTO positions (partition, next_offset) VALUES (?1, ?2)";
-        let set = self.connection().execute(replace, params![partition, next_offset]);
-        set.map(drop).map_err(failed(&self.location, "setting a position"))
+        self.execute("setting a position", replace, params![partition, next_offset]).map(drop)
     }
 }

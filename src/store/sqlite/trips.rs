@@ -3,7 +3,7 @@
 use rusqlite::{CachedStatement, Connection, Error, Row, params, params_from_iter};
 
 use super::row;
-use super::{SqliteStore, failed, forgets};
+use super::{SqliteStore, at_most, forgets};
 use crate::codec::trip_row::trip_columns;
 use crate::identity::{self, SHARDS};
 use crate::model::epoch::Epoch;
@@ -225,8 +225,7 @@ impl SqliteStore {
     /// # Errors
     /// The database fails.
     pub(in crate::store) fn begin_snapshot(&self) -> Result<()> {
-        let begun = self.connection().execute_batch("BEGIN DEFERRED");
-        begun.map_err(failed(&self.location, "beginning to read"))
+        self.call("beginning to read", |connection| connection.execute_batch("BEGIN DEFERRED"))
     }
 
     /// Ends the snapshot. Nothing was written, so nothing can be lost.
@@ -252,10 +251,6 @@ impl SqliteStore {
     }
 }
 
-fn at_most(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
 impl TripStore for SqliteStore {
     async fn write(&self, groups: &[WriteGroup]) -> Result<()> {
         let connection = self.connection();
@@ -271,12 +266,10 @@ impl TripStore for SqliteStore {
     }
 
     async fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Result<Option<TripRow>> {
-        let lookup = |connection: &Connection| {
+        let (best, read) = self.call("looking up a time", |connection| {
             let mut statement = connection.prepare_cached(COVERING)?;
             decide(&mut statement, (device_id, day_of(time_ms).start_ms()), time_ms)
-        };
-        let found = lookup(&self.connection());
-        let (best, read) = found.map_err(failed(&self.location, "looking up a time"))?;
+        })?;
         self.rows_read.add(read);
         Ok(best)
     }

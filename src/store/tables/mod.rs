@@ -1,15 +1,22 @@
-//! What a store keeps next to its trips: of its log, and of users.
+//! What a store keeps next to its trips: of its log, and of users. A table is a file here: its
+//! statements, columns and readers in each kind of store.
 
+mod control_keys;
+mod epochs;
+mod group;
 pub mod positions;
 pub mod schemas;
+pub(super) mod tags;
 
 use self::schemas::KeptSchema;
 use super::any::store_operations;
+use super::scylla::cql::Cql;
+use super::scylla::{Consistency, Failure};
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
-use crate::model::scalar::DeviceTime;
 use crate::model::schema::{SchemaSubject, SchemaVerdict};
 use crate::model::tag::{Revision, Tag};
+use crate::store::{Result, TimeSpan};
 
 store_operations! {
     /// Stores what lies next to the trips.
@@ -20,7 +27,7 @@ store_operations! {
     /// - Tags by device, time of the id, and key: written by users while another process may write
     ///   trips. Writes are conditional, so that of two at once neither is lost unnoticed. A store
     ///   that repeats a write without an answer recognises its own by the revision.
-    pub trait SideTables over SideTablesOver {
+    pub trait SideTables over SideTablesOver, one file a table {
         /// Every epoch of the topic, oldest first.
         fn epochs(&self) -> Vec<Epoch> = "epochs";
 
@@ -50,24 +57,11 @@ store_operations! {
         /// [`SideTables::schema_subjects`] to say: an attempt without an answer may have added it.
         fn add_schema(&self, schema: &KeptSchema) -> () = untimed;
 
-        /// The tags of a device at ids from `from_ms` to `upto_ms`, both inclusive; ordered by id,
-        /// then by key.
-        fn tags(
-            &self,
-            device_id: &str,
-            from_ms: DeviceTime,
-            upto_ms: DeviceTime,
-        ) -> Vec<Tag> = "tags";
+        /// The tags of a device at the ids of a span; ordered by id, then by key.
+        fn tags(&self, device_id: &str, span: TimeSpan) -> Vec<Tag> = "tags";
 
         /// [`SideTables::tags`] for a writer: sees writes in progress, too, and costs more.
-        fn tags_to_change(
-            &self,
-            device_id: &str,
-            from_ms: DeviceTime,
-            upto_ms: DeviceTime,
-        ) -> Vec<Tag> = "tags_to_change" {
-            self.tags(device_id, from_ms, upto_ms)
-        }
+        fn tags_to_change(&self, device_id: &str, span: TimeSpan) -> Vec<Tag> = "tags_to_change";
 
         /// Writes a tag if the one with its id and key still has the revision `replaced`, or if
         /// there is none and `replaced` is `None`. Returns whether it was written.
@@ -89,3 +83,21 @@ store_operations! {
         fn tagged_devices(&self) -> Vec<String> = "tagged_devices";
     }
 }
+
+/// Declares the statements of all tables.
+macro_rules! side_statements {
+    ($($table:ident)+) => {
+        /// The statements of the tables next to the trips, in a keyspace.
+        pub(super) struct SideStatements<C: Cql> {
+            $(pub(super) $table: $table::Statements<C>,)+
+        }
+
+        impl<C: Cql> SideStatements<C> {
+            pub(super) async fn prepare(cql: &C, of: Consistency) -> Result<Self, Failure> {
+                Ok(Self { $($table: $table::Statements::prepare(cql, of).await?,)+ })
+            }
+        }
+    };
+}
+
+side_statements!(epochs control_keys group schemas tags);

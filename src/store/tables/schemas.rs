@@ -3,11 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
 use super::SideTables;
 use crate::model::scalar::Offset;
 use crate::model::schema::{SchemaId, SchemaSubject, SchemaVerdict, UnknownUntil};
+#[cfg(feature = "internals")]
+use crate::store::memory::{MemoryStore, add};
+use crate::store::scylla::cql::{Cql, Mode};
+use crate::store::scylla::{Failure, ScyllaStore, statements};
+use crate::store::sqlite::{SqliteStore, malformed};
 use crate::store::{Result, StoreError};
 
 /// A verdict in its slot.
@@ -24,7 +30,7 @@ pub struct KeptSchema {
 }
 
 /// Maximum number of slots that [`SideTables::schema_subjects`] reads at once.
-pub(in crate::store) const SLOTS_PER_READ: i32 = 5_000;
+const SLOTS_PER_READ: i32 = 5_000;
 
 /// What the slots of an epoch decide, without the texts of schemas. The order of the slots is that
 /// of the decisions: all owners see the same.
@@ -222,5 +228,95 @@ pub async fn all_schemas(store: &impl SideTables, epoch: i32) -> Result<Vec<Kept
             };
             found.push(KeptSchema { epoch, slot, id, verdict });
         }
+    }
+}
+
+statements! { Statements, consistency =>
+    subjects: Mode::Serial(consistency) =>
+        "SELECT id FROM schemas WHERE epoch = ? AND slot >= ?
+             ORDER BY slot ASC LIMIT ?",
+    verdict: Mode::Serial(consistency) =>
+        "SELECT verdict FROM schemas WHERE epoch = ? AND slot = ?",
+    add: Mode::Conditional =>
+        "INSERT INTO schemas (epoch, slot, id, verdict) VALUES (?, ?, ?, ?)
+             IF NOT EXISTS",
+}
+
+impl<C: Cql> ScyllaStore<C> {
+    pub(super) async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>> {
+        let select = &self.shared.statements.side.schemas.subjects;
+        let values = (epoch, from, SLOTS_PER_READ);
+        let id = |(id,): (String,)| id.parse().map_err(|error| Failure::Permanent(Box::new(error)));
+        self.shared.at_once("reading the ids of schemas", select, values, id).await
+    }
+
+    pub(super) async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>> {
+        let select = &self.shared.statements.side.schemas.verdict;
+        let verdict = |(verdict,): (String,)| Ok(serde_json::from_str(&verdict)?);
+        let found = self.shared.at_once("reading a schema", select, (epoch, slot), verdict).await?;
+        Ok(found.into_iter().next())
+    }
+
+    pub(super) async fn add_schema(&self, schema: &KeptSchema) -> Result<()> {
+        let insert = &self.shared.statements.side.schemas.add;
+        let verdict = serde_json::to_string(&schema.verdict).expect("a verdict is plain data");
+        let values = (schema.epoch, schema.slot, schema.id.to_string(), verdict);
+        self.shared.execute("keeping a schema", insert, values).await
+    }
+}
+
+impl SqliteStore {
+    pub(super) async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>> {
+        let select = "SELECT id FROM schemas WHERE epoch = ?1 AND slot >= ?2
+             ORDER BY slot ASC LIMIT ?3";
+        self.select("reading the ids of schemas", select, [epoch, from, SLOTS_PER_READ], |row| {
+            row.get::<_, String>(0)?.parse().map_err(malformed)
+        })
+    }
+
+    pub(super) async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>> {
+        let select = "SELECT verdict FROM schemas WHERE epoch = ?1 AND slot = ?2";
+        let found = self.select("reading a schema", select, [epoch, slot], |row| {
+            serde_json::from_str(&row.get::<_, String>(0)?).map_err(malformed)
+        });
+        Ok(found?.pop())
+    }
+
+    pub(super) async fn add_schema(&self, schema: &KeptSchema) -> Result<()> {
+        let insert = "INSERT OR IGNORE INTO schemas (epoch, slot, id, verdict)
+             VALUES (?1, ?2, ?3, ?4)";
+        let verdict = serde_json::to_string(&schema.verdict).expect("a verdict is plain data");
+        let values = params![schema.epoch, schema.slot, schema.id.to_string(), verdict];
+        self.execute("keeping a schema", insert, values).map(drop)
+    }
+}
+
+#[cfg(feature = "internals")]
+impl MemoryStore {
+    pub(super) async fn schema_subjects(
+        &self,
+        epoch: i32,
+        from: i32,
+    ) -> Result<Vec<SchemaSubject>> {
+        let state = self.state();
+        let slots = state.schemas.range((epoch, from)..=(epoch, i32::MAX));
+        Ok(slots.map(|(_, schema)| schema.id).collect())
+    }
+
+    pub(super) async fn schema_in(&self, epoch: i32, slot: i32) -> Result<Option<SchemaVerdict>> {
+        Ok(self.state().schemas.get(&(epoch, slot)).map(|schema| schema.verdict.clone()))
+    }
+
+    pub(super) async fn add_schema(&self, schema: &KeptSchema) -> Result<()> {
+        add(&mut self.state().schemas, (schema.epoch, schema.slot), schema);
+        Ok(())
     }
 }

@@ -61,7 +61,7 @@ fn every_error_has_its_code_also_under_a_context() {
     let env = [("TSTAR_MAX_GAP".to_owned(), "1".to_owned())];
     let flag = [("max_gap", "1".to_owned())];
     let cases: Vec<(anyhow::Error, u8)> = vec![
-        (StoreError::Missing { location: location() }.into(), IO),
+        (StoreError::Missing(location()).into(), IO),
         (StoreError::Locked { location: location(), lock: location() }.into(), IO),
         (failed(io::ErrorKind::BrokenPipe.into()).into(), IO),
         (StoreError::NotAStore { location: location(), reason: String::new() }.into(), CONFIG),
@@ -94,7 +94,7 @@ fn every_error_has_its_code_also_under_a_context() {
         ),
         (SourceError::Form { origin: location(), problem: String::new() }.into(), BAD_DATA),
         (SourceError::Header { origin: location(), problem: String::new() }.into(), BAD_DATA),
-        (RunError::Store(StoreError::Missing { location: location() }).into(), IO),
+        (RunError::Store(StoreError::Missing(location())).into(), IO),
         (SourceError::Broken { problem: location() }.into(), INTERNAL),
         (BadData(location()).into(), BAD_DATA),
         (tstar::internals::identity::AnyId::parse("x").unwrap_err().into(), USAGE),

@@ -30,11 +30,11 @@ pub async fn a_tag_is_written_only_over_the_revision_that_was_read(store: impl S
     let other = tag(5, "note", "", 3);
     assert!(!store.put_tag(device, &other, Some(first.revision)).await.unwrap());
     assert!(store.put_tag(device, &other, None).await.unwrap());
-    let tags = store.tags(device, at(5), at(5)).await.unwrap();
+    let tags = store.tags(device, (at(5), at(5))).await.unwrap();
     assert_eq!(tags, [other.clone(), second.clone()]);
     assert!(store.delete_tag(device, &second).await.unwrap());
     assert!(store.delete_tag(device, &second).await.unwrap(), "none is left");
-    assert_eq!(store.tags_to_change(device, at(0), at(9)).await.unwrap(), [other]);
+    assert_eq!(store.tags_to_change(device, (at(0), at(9))).await.unwrap(), [other]);
     assert!(store.put_tag(device, &first, None).await.unwrap(), "after it was deleted");
 }
 
@@ -49,11 +49,11 @@ pub async fn tags_of_a_span_are_in_the_order_of_their_ids(store: impl SideTables
         assert!(store.put_tag("truck-17", tag, None).await.unwrap());
     }
     assert!(store.put_tag("truck-18", &tag(7, "a", "of another device", 5), None).await.unwrap());
-    let of = |from, upto| store.tags("truck-17", at(from), at(upto));
+    let of = |from, upto| store.tags("truck-17", (at(from), at(upto)));
     assert_eq!(of(-60, 9).await.unwrap(), tags);
     assert_eq!(of(-59, 8).await.unwrap(), tags[1..3]);
     assert_eq!(of(6, 8).await.unwrap(), []);
-    let all = store.tags("truck-17", DeviceTime::MIN, DeviceTime::MAX).await.unwrap();
+    let all = store.tags("truck-17", (DeviceTime::MIN, DeviceTime::MAX)).await.unwrap();
     assert_eq!(all, tags);
     assert!(store.has_tags().await.unwrap());
     let mut devices = store.tagged_devices().await.unwrap();
@@ -81,8 +81,8 @@ pub async fn a_forget_erases_the_tags_that_no_trip_covers(
         let forget = Forget { version: Version(10), before_ms: at(3) };
         store.forget("truck-17", &forget).await.unwrap();
         store.commit(&Flush::default()).await.unwrap();
-        let left = store.tags("truck-17", DeviceTime::MIN, DeviceTime::MAX).await.unwrap();
+        let left = store.tags("truck-17", (DeviceTime::MIN, DeviceTime::MAX)).await.unwrap();
         assert_eq!(left, tags[2..]);
     }
-    assert_eq!(store.tags("truck-18", at(-60), at(-60)).await.unwrap().len(), 1);
+    assert_eq!(store.tags("truck-18", (at(-60), at(-60))).await.unwrap().len(), 1);
 }

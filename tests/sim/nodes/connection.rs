@@ -297,15 +297,6 @@ impl Cql for Connection {
         self.write(&statement.plan, bound).await.map(drop)
     }
 
-    async fn execute_alone(
-        &self,
-        batch: &Vec<Prepared>,
-        values: &(impl SerializeRow + Sync),
-    ) -> Result<(), Failure> {
-        let [statement] = &batch[..] else { return Err(invalid("not one statement".to_owned())) };
-        self.execute(statement, values).await
-    }
-
     async fn execute_all(
         &self,
         batch: &Vec<Prepared>,
