@@ -97,8 +97,7 @@ pub async fn run(
     let form = args.form()?;
     let store = context.settings(&[&args.server.0])?.reader().await?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let selection = Selection::new(device.clone(), args.span.span()?)?;
-    let selection = selection.with_tags(args.tags.tag.clone());
+    let selection = Selection::new(device.clone(), args.span.span()?, args.tags.tag.clone())?;
     if let Some(device) = &device {
         trips::check_known(&store, device).await?;
     }

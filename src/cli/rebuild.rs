@@ -17,9 +17,9 @@ use crate::log::Log;
 use crate::log::copy::CopyRequest;
 use crate::model::tag::Tag;
 use crate::model::time::format_time;
-use crate::ops::rebuild::{compare_ids, copy_tags, rebuild};
-use crate::ops::tags::CopiedTags;
-use crate::ops::verify::ids::Ids;
+use crate::ops::rebuild::rebuild;
+use crate::ops::tags::{self, CopiedTags};
+use crate::ops::verify::ids::{self, Ids};
 use crate::ops::{InvalidRequest, PartialResult};
 use crate::pipeline::processor::SampleCounts;
 use crate::settings::Settings;
@@ -101,8 +101,9 @@ pub async fn run(
     let (progress, events) = (&mut FileProgress::default(), progress::notify_warnings());
     let read = rebuild((&old, &log), request, &stop::on_signals, progress, events);
     let counts = read.await.map_err(interrupted)?;
-    let ids = compare_ids(&old, &into).await?;
-    let tags = copy_tags(&old, &into, report_uncovered).await?;
+    let new = into.reader().await?;
+    let ids = ids::compare(&*old, &new).await?;
+    let tags = tags::copy(&*old, &new, report_uncovered).await?;
     print((&ids, &tags), &counts, (&settings.store, &args.into), format, printer)
 }
 

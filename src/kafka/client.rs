@@ -79,7 +79,7 @@ impl Brokers {
     /// # Errors
     /// An option may not be set, or needs TLS in a build without it.
     pub fn new(addresses: &str, options: BTreeMap<String, String>) -> Result<Self, KafkaError> {
-        Self::with_login(addresses, options, None)
+        Self::with_password_file(addresses, options, None)
     }
 
     /// [`Brokers::new`] with a file that has the password of `sasl.username`, or the secret of the
@@ -88,14 +88,6 @@ impl Brokers {
     /// # Errors
     /// Those of [`Brokers::new`]; the file cannot be read, or there is no user for it.
     pub fn with_password_file(
-        addresses: &str,
-        options: BTreeMap<String, String>,
-        password_file: &Path,
-    ) -> Result<Self, KafkaError> {
-        Self::with_login(addresses, options, Some(password_file))
-    }
-
-    fn with_login(
         addresses: &str,
         options: BTreeMap<String, String>,
         password_file: Option<&Path>,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::kafka::record::{RecordContent, RecordReader};
+use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKey;
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
@@ -40,11 +40,9 @@ fn read(device: &[u8], body: &str, headers: Headers) -> Result<i64, SampleError>
     };
     let mut batch = Batch::default();
     match reader.read(&record, &mut batch) {
-        RecordContent::Control(Control::Forget { offset: Offset(7), before_ms, .. }) => {
-            Ok(before_ms.ms())
-        }
-        RecordContent::Control(other) => panic!("{other:?}"),
-        RecordContent::Samples => {
+        Some(Control::Forget { offset: Offset(7), before_ms, .. }) => Ok(before_ms.ms()),
+        Some(other) => panic!("{other:?}"),
+        None => {
             assert_eq!(
                 *batch.headers[&Offset(7)],
                 record.headers,

@@ -56,7 +56,7 @@ impl Fate {
         let position = format!("{partition}:{offset}").into_bytes();
         let headers =
             vec![(FATE.into(), Some(self.name().into())), (FATE_OF.into(), Some(position))];
-        ProducerRecord { headers, ..ProducerRecord::default() }
+        ProducerRecord { headers, partition: Some(partition), ..ProducerRecord::default() }
     }
 }
 
@@ -112,7 +112,7 @@ impl LetterTopic {
         let topics = Topics::new(brokers)?;
         let name = dlq_topic(input);
         let Some(partitions) = topics.partitions(&name)? else {
-            return Err(KafkaError::NoDlqTopic { topic: name });
+            return Err(KafkaError::NoOutput { topic: name, lack: "there are no dead letters" });
         };
         let extents = topics.extents(&name, partitions)?;
         Ok(Self { brokers: brokers.clone(), name, extents })
@@ -201,10 +201,7 @@ impl LetterTopic {
         fate: Fate,
     ) -> Result<(), KafkaError> {
         let fates = letters.iter().map(|(partition, offset)| fate.record(*partition, *offset));
-        let fates: Vec<_> = fates.collect();
-        let of_letters = fates.iter().zip(letters);
-        let records: Vec<_> = of_letters.map(|(fate, letter)| (fate, Some(letter.0))).collect();
-        let sent = producer.send_to_partition(&self.name, &records).await;
+        let sent = producer.send(&self.name, &fates.collect::<Vec<_>>()).await;
         sent.map(drop).map_err(producer.failed("marking dead letters", &self.name))
     }
 }
@@ -229,7 +226,8 @@ pub fn replay_record(
     headers.push((ORIGIN.into(), Some(origin.into_bytes())));
     headers.push((ORIGIN_REASON.into(), Some(letter.reason.name().into())));
     let timestamp_ms = Some(log_time_ms).filter(|time_ms| *time_ms > LogTime(0));
-    ProducerRecord { key, value, headers, timestamp_ms: timestamp_ms.map(LogTime::ms) }
+    let timestamp_ms = timestamp_ms.map(LogTime::ms);
+    ProducerRecord { key, value, headers, timestamp_ms, partition: None }
 }
 
 fn classify(record: &Record<'_>) -> DlqRecord {

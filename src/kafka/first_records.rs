@@ -13,15 +13,6 @@ const MIN_OF_PARTITION: u64 = 50;
 /// Maximum number of records that are decoded together.
 const MAX_RUN: usize = 1000;
 
-/// Limits of what is read of a topic.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadLimits {
-    /// Maximum number of records.
-    pub records: u64,
-    /// Size of keys and values after which reading ends, bytes.
-    pub bytes: usize,
-}
-
 /// The first records of a topic, by partition, oldest first.
 pub struct FirstRecords {
     topic: String,
@@ -29,7 +20,8 @@ pub struct FirstRecords {
 }
 
 impl FirstRecords {
-    /// Reads the first records that each partition has, of each partition alike. Blocks.
+    /// Reads the first records that each partition has, of each partition alike: at most
+    /// `max_records`, until keys and values have `max_bytes`. Blocks.
     ///
     /// # Errors
     /// No broker responds, or the client failed.
@@ -37,9 +29,9 @@ impl FirstRecords {
         brokers: &Brokers,
         topic: &str,
         extents: &[OffsetRange],
-        limits: ReadLimits,
+        (max_records, max_bytes): (u64, usize),
     ) -> Result<Self, KafkaError> {
-        let mut left = quotas(extents, limits.records);
+        let mut left = quotas(extents, max_records);
         let wanted = (0..).zip(extents.iter().copied());
         let wanted = wanted.zip(&left).filter(|(_, left)| **left > 0).map(|(range, _)| range);
         let mut scan = Scan::new(brokers, topic, wanted.collect())?;
@@ -49,7 +41,7 @@ impl FirstRecords {
             bytes += record.key.as_ref().map_or(0, Vec::len);
             let partition = usize::try_from(record.partition).unwrap_or(usize::MAX);
             records.push(record);
-            if bytes >= limits.bytes {
+            if bytes >= max_bytes {
                 break;
             }
             let Some(left) = left.get_mut(partition) else { continue };
@@ -79,7 +71,7 @@ impl FirstRecords {
         of_partition.flat_map(|records| records.chunks(MAX_RUN)).map(|records| {
             let mut batch = Batch { origin: self.topic.as_str().into(), ..Batch::default() };
             for record in records {
-                // Content is only returned for a control record.
+                // Nothing is read of a control record.
                 let _control = reader.read(&record.record(), &mut batch);
             }
             (records.first().map_or(0, |record| record.partition), batch)
@@ -91,7 +83,7 @@ impl FirstRecords {
     pub fn name_schemas(&self) -> bool {
         let names_schema = |record: &&ScannedRecord| {
             let is_framed = matches!(record.value.as_deref(), Some([0, _, _, _, _, _, ..]));
-            is_framed || record.has_header(SCHEMA_ID_HEADER)
+            is_framed || record.headers.iter().any(|(name, _)| name == SCHEMA_ID_HEADER)
         };
         self.records.iter().filter(names_schema).count() * 2 > self.records.len()
     }

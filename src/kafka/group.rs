@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::groups::GroupList;
-use rdkafka::topic_partition_list::Offset;
 use rdkafka_extra::LoggedIn;
 
 use super::client::Brokers;
 use super::problems::{self, Problems};
 use super::rights::Right;
-use super::{KafkaError, client_error, offset_list};
+use super::{KafkaError, client_error, offset_list, offsets_of, partition_list};
 
 /// Request timeout if [`Brokers`] sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,22 +83,12 @@ impl Group {
         topic: &str,
         partitions: i32,
     ) -> Result<BTreeMap<i32, i64>, KafkaError> {
-        let mut list = TopicPartitionList::new();
-        for partition in 0..partitions {
-            list.add_partition(topic, partition);
-        }
-        let committed =
-            self.client.committed_offsets(list, self.brokers.timeout_or(DEFAULT_TIMEOUT));
+        let list = partition_list(topic, 0..partitions);
+        let timeout = self.brokers.timeout_or(DEFAULT_TIMEOUT);
+        let committed = self.client.committed_offsets(list, timeout);
         let rights = [Right::group("Describe", &self.name), Right::topic("Describe", topic)];
-        let committed = committed.map_err(|error| self.failed(&rights, &error))?;
-        let mut offsets = BTreeMap::new();
-        for element in committed.elements() {
-            element.error().map_err(|error| self.failed(&rights, &error))?;
-            if let Offset::Offset(offset) = element.offset() {
-                offsets.insert(element.partition(), offset);
-            }
-        }
-        Ok(offsets)
+        let offsets = committed.and_then(|committed| offsets_of(&committed));
+        offsets.map_err(|error| self.failed(&rights, &error))
     }
 
     /// Commits offsets for a group without members.

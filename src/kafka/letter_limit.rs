@@ -67,7 +67,9 @@ pub(crate) fn fitting_record(input: &str, letter: &DeadLetter, limit: Limit) -> 
             let largest = (0..kept.len()).filter(|part| kept[*part] > max);
             let Some(part) = largest.max_by_key(|part| kept[*part]) else { break };
             kept[part] = max;
-            cuts.mark_cut(letter, part);
+            if let Some(cut) = cuts.get_mut(part) {
+                cut.get_or_insert_with(|| cut_of(letter, part));
+            }
             out = cut_to(input, letter, kept, &cuts);
         }
     }
@@ -91,53 +93,30 @@ fn lengths(letter: &DeadLetter) -> PartLengths {
     [letter.value.len(), key, headers, letter.message.len()]
 }
 
-/// Length and hash of the parts that are cut here.
-#[derive(Default)]
-struct Cuts {
-    value: Option<Cut>,
-    key: Option<Cut>,
-    headers: Option<Cut>,
-}
+/// Length and hash of the parts that are cut here: value, key, headers.
+type Cuts = [Option<Cut>; 3];
 
-impl Cuts {
-    /// Marks a part as cut.
-    fn mark_cut(&mut self, letter: &DeadLetter, part: usize) {
-        match part {
-            0 => {
-                self.value.get_or_insert_with(|| cut_of(&letter.value));
-            }
-            1 => {
-                self.key.get_or_insert_with(|| cut_of(letter.key.as_deref().unwrap_or_default()));
-            }
-            2 => {
-                self.headers.get_or_insert_with(|| cut_of_headers(&letter.headers));
-            }
-            _ => (),
-        }
+fn cut_of(letter: &DeadLetter, part: usize) -> Cut {
+    match part {
+        0 => Cut::new(&letter.value),
+        1 => Cut::new(letter.key.as_deref().unwrap_or_default()),
+        _ => cut_of_headers(&letter.headers),
     }
-}
-
-fn cut_of(bytes: &[u8]) -> Cut {
-    Cut { bytes: bytes.len() as u64, sha256: Sha256::digest(bytes).into() }
-}
-
-/// Size of all names and values, bytes.
-fn length_of(headers: &Headers) -> usize {
-    headers.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len)).sum()
 }
 
 /// Length and hash of headers. The hash covers each name and each value in turn, each preceded by
 /// its length as 8 bytes, big-endian; the length of a null value is 2^64 - 1.
 fn cut_of_headers(headers: &Headers) -> Cut {
-    let mut hash = Sha256::new();
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
     for (name, value) in headers {
+        bytes += name.len() + value.as_ref().map_or(0, Vec::len);
         hash.update((name.len() as u64).to_be_bytes());
         hash.update(name);
         let length = value.as_ref().map_or(u64::MAX, |value| value.len() as u64);
         hash.update(length.to_be_bytes());
         hash.update(value.as_deref().unwrap_or_default());
     }
-    Cut { bytes: length_of(headers) as u64, sha256: hash.finalize().into() }
+    Cut { bytes: bytes as u64, sha256: hash.finalize().into() }
 }
 
 /// Cuts headers: keeps the first that fit, with no name and no value longer than a quarter of the
@@ -157,7 +136,7 @@ fn header_heads(headers: &Headers, bytes: usize) -> Headers {
 
 fn cut_to(input: &str, letter: &DeadLetter, kept: PartLengths, cuts: &Cuts) -> ProducerRecord {
     let [value, key, header_bytes, message] = kept;
-    let mut headers = match cuts.headers {
+    let mut headers = match cuts[2] {
         Some(_) => header_heads(&letter.headers, header_bytes),
         None => letter.headers.to_vec(),
     };
@@ -175,9 +154,9 @@ fn cut_to(input: &str, letter: &DeadLetter, kept: PartLengths, cuts: &Cuts) -> P
     }
     let value_cut = letter.sha256.map(|sha256| Cut { bytes: letter.value_bytes, sha256 });
     let parts = [
-        (VALUE_CUT, value_cut.as_ref().or(cuts.value.as_ref())),
-        (KEY_CUT, letter.key_cut.as_ref().or(cuts.key.as_ref())),
-        (HEADERS_CUT, letter.headers_cut.as_ref().or(cuts.headers.as_ref())),
+        (VALUE_CUT, value_cut.as_ref().or(cuts[0].as_ref())),
+        (KEY_CUT, letter.key_cut.as_ref().or(cuts[1].as_ref())),
+        (HEADERS_CUT, letter.headers_cut.as_ref().or(cuts[2].as_ref())),
     ];
     for ([length, sha256], cut) in parts {
         if let Some(cut) = cut {
@@ -192,6 +171,7 @@ fn cut_to(input: &str, letter: &DeadLetter, kept: PartLengths, cuts: &Cuts) -> P
         timestamp_ms: Some(letter.log_time_ms)
             .filter(|time_ms| *time_ms > LogTime(0))
             .map(LogTime::ms),
+        partition: None,
     }
 }
 

@@ -55,6 +55,8 @@ pub mod topic_settings;
 pub mod transactions;
 pub mod unreadable;
 
+use std::collections::BTreeMap;
+
 use rdkafka::TopicPartitionList;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
@@ -118,23 +120,13 @@ pub enum KafkaError {
         /// Partition count that each should have.
         partitions: i32,
     },
-    /// The topic of the change feed does not exist.
-    #[error(
-        "topic `{topic}` does not exist, so there is no change feed; \
-         `tstar run --create-topics` creates it"
-    )]
-    NoChanges {
+    /// A topic that is read next to the input topic does not exist.
+    #[error("topic `{topic}` does not exist, so {lack}; `tstar run --create-topics` creates it")]
+    NoOutput {
         /// Name of the topic.
         topic: String,
-    },
-    /// The topic of dead letters does not exist.
-    #[error(
-        "topic `{topic}` does not exist, so there are no dead letters; \
-         `tstar run --create-topics` creates it"
-    )]
-    NoDlqTopic {
-        /// Name of the topic.
-        topic: String,
+        /// What there is not, as part of a sentence.
+        lack: &'static str,
     },
     /// Another producer has started with the same transactional id.
     #[error(
@@ -248,6 +240,27 @@ fn offset_list(
         list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
     }
     Ok(list)
+}
+
+/// Partitions of a topic, as the client takes them.
+fn partition_list(topic: &str, partitions: impl IntoIterator<Item = i32>) -> TopicPartitionList {
+    let mut list = TopicPartitionList::new();
+    for partition in partitions {
+        list.add_partition(topic, partition);
+    }
+    list
+}
+
+/// The offsets of a list, by partition, of those that have one.
+fn offsets_of(list: &TopicPartitionList) -> KafkaResult<BTreeMap<i32, i64>> {
+    let mut offsets = BTreeMap::new();
+    for element in list.elements() {
+        element.error()?;
+        if let Offset::Offset(offset) = element.offset() {
+            offsets.insert(element.partition(), offset);
+        }
+    }
+    Ok(offsets)
 }
 
 /// Adds to an error of the client what it was asked to do.

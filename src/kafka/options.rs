@@ -9,122 +9,40 @@ use super::KafkaError;
 use crate::model::visible::NOT_SHOWN;
 
 /// Options whose values are names, numbers, switches or paths, not secrets.
-const HARMLESS: &[&str] = &[
-    "acks",
-    "allow.auto.create.topics",
-    "api.version.fallback.ms",
-    "api.version.request",
-    "api.version.request.timeout.ms",
-    "batch.num.messages",
-    "batch.size",
-    "broker.address.family",
-    "broker.address.ttl",
-    "broker.version.fallback",
-    "check.crcs",
-    "client.dns.lookup",
-    "client.id",
-    "client.rack",
-    "compression.codec",
-    "compression.level",
-    "compression.type",
-    "connections.max.idle.ms",
-    "coordinator.query.interval.ms",
-    "debug",
-    "delivery.report.only.error",
-    "delivery.timeout.ms",
-    "enable.idempotence",
-    "enable.metrics.push",
-    "enable.random.seed",
-    "enable.sasl.oauthbearer.unsecure.jwt",
-    "enable.ssl.certificate.verification",
-    "fetch.error.backoff.ms",
-    "fetch.max.bytes",
-    "fetch.message.max.bytes",
-    "fetch.min.bytes",
-    "fetch.queue.backoff.ms",
-    "fetch.wait.max.ms",
-    "group.protocol",
-    "group.protocol.type",
-    "group.remote.assignor",
-    "heartbeat.interval.ms",
-    "https.ca.location",
-    "linger.ms",
-    "log.connection.close",
-    "log.queue",
-    "log.thread.name",
-    "log_level",
-    "max.in.flight",
-    "max.in.flight.requests.per.connection",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "message.copy.max.bytes",
-    "message.max.bytes",
-    "message.send.max.retries",
-    "message.timeout.ms",
-    "metadata.max.age.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "partition.assignment.strategy",
-    "partitioner",
-    "queue.buffering.backpressure.threshold",
-    "queue.buffering.max.kbytes",
-    "queue.buffering.max.messages",
-    "queue.buffering.max.ms",
-    "queued.max.messages.kbytes",
-    "queued.min.messages",
-    "queuing.strategy",
-    "receive.message.max.bytes",
-    "reconnect.backoff.jitter.ms",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "request.required.acks",
-    "request.timeout.ms",
-    "retries",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "sasl.kerberos.keytab",
-    "sasl.kerberos.min.time.before.relogin",
-    "sasl.kerberos.principal",
-    "sasl.kerberos.service.name",
-    "sasl.mechanism",
-    "sasl.mechanisms",
-    "sasl.oauthbearer.assertion.algorithm",
-    "sasl.oauthbearer.assertion.file",
-    "sasl.oauthbearer.assertion.jwt.template.file",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.grant.type",
-    "sasl.oauthbearer.metadata.authentication.type",
-    "sasl.oauthbearer.method",
-    "sasl.username",
-    "security.protocol",
-    "session.timeout.ms",
-    "socket.blocking.max.ms",
-    "socket.connection.setup.timeout.ms",
-    "socket.keepalive.enable",
-    "socket.max.fails",
-    "socket.nagle.disable",
-    "socket.receive.buffer.bytes",
-    "socket.send.buffer.bytes",
-    "socket.timeout.ms",
-    "ssl.ca.certificate.stores",
-    "ssl.ca.location",
-    "ssl.certificate.location",
-    "ssl.cipher.suites",
-    "ssl.crl.location",
-    "ssl.curves.list",
-    "ssl.endpoint.identification.algorithm",
-    "ssl.key.location",
-    "ssl.keystore.location",
-    "ssl.sigalgs.list",
-    "statistics.interval.ms",
-    "sticky.partitioning.linger.ms",
-    "topic.metadata.propagation.max.ms",
-    "topic.metadata.refresh.fast.cnt",
-    "topic.metadata.refresh.fast.interval.ms",
-    "topic.metadata.refresh.interval.ms",
-    "topic.metadata.refresh.sparse",
-    "transaction.timeout.ms",
-];
+const HARMLESS: &str = "\
+    acks allow.auto.create.topics api.version.fallback.ms api.version.request \
+    api.version.request.timeout.ms batch.num.messages batch.size broker.address.family \
+    broker.address.ttl broker.version.fallback check.crcs client.dns.lookup client.id client.rack \
+    compression.codec compression.level compression.type connections.max.idle.ms \
+    coordinator.query.interval.ms debug delivery.report.only.error delivery.timeout.ms \
+    enable.idempotence enable.metrics.push enable.random.seed \
+    enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification \
+    fetch.error.backoff.ms fetch.max.bytes fetch.message.max.bytes fetch.min.bytes \
+    fetch.queue.backoff.ms fetch.wait.max.ms group.protocol group.protocol.type \
+    group.remote.assignor heartbeat.interval.ms https.ca.location linger.ms log.connection.close \
+    log.queue log.thread.name log_level max.in.flight max.in.flight.requests.per.connection \
+    max.partition.fetch.bytes max.poll.interval.ms message.copy.max.bytes message.max.bytes \
+    message.send.max.retries message.timeout.ms metadata.max.age.ms \
+    metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy \
+    partition.assignment.strategy partitioner queue.buffering.backpressure.threshold \
+    queue.buffering.max.kbytes queue.buffering.max.messages queue.buffering.max.ms \
+    queued.max.messages.kbytes queued.min.messages queuing.strategy receive.message.max.bytes \
+    reconnect.backoff.jitter.ms reconnect.backoff.max.ms reconnect.backoff.ms \
+    request.required.acks request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms \
+    sasl.kerberos.keytab sasl.kerberos.min.time.before.relogin sasl.kerberos.principal \
+    sasl.kerberos.service.name sasl.mechanism sasl.mechanisms \
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.file \
+    sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.file \
+    sasl.oauthbearer.grant.type sasl.oauthbearer.metadata.authentication.type \
+    sasl.oauthbearer.method sasl.username security.protocol session.timeout.ms \
+    socket.blocking.max.ms socket.connection.setup.timeout.ms socket.keepalive.enable \
+    socket.max.fails socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes \
+    socket.timeout.ms ssl.ca.certificate.stores ssl.ca.location ssl.certificate.location \
+    ssl.cipher.suites ssl.crl.location ssl.curves.list ssl.endpoint.identification.algorithm \
+    ssl.key.location ssl.keystore.location ssl.sigalgs.list statistics.interval.ms \
+    sticky.partitioning.linger.ms topic.metadata.propagation.max.ms \
+    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms \
+    topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.timeout.ms";
 
 /// Options that run code, each with why it cannot be set: a settings file may be a stranger's.
 pub const CODE_OPTIONS: [(&str, &str); 5] = [
@@ -154,7 +72,7 @@ const MIN_SECRET_BYTES: usize = 4;
 /// Whether the value of an option may appear on screen or in logs.
 #[must_use]
 pub fn is_harmless(name: &str) -> bool {
-    HARMLESS.contains(&name)
+    HARMLESS.split(' ').any(|harmless| harmless == name)
 }
 
 /// The option of which a value contains the assignment, after a comma, a semicolon or a blank: they
@@ -241,7 +159,7 @@ mod tests {
         assert_eq!(shown("linger.ms", "5"), "5");
         assert_eq!(shown("ssl.key.location", "key.pem"), "key.pem");
         assert!(SECRET_FILES.iter().all(|name| is_harmless(name)), "a path is shown");
-        assert!(HARMLESS.is_sorted(), "keep the list sorted");
+        assert!(HARMLESS.split(' ').is_sorted(), "keep the list sorted");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct ProducerRecord {
     pub headers: Headers,
     /// Timestamp, ms since 1970; `None`: time of sending.
     pub timestamp_ms: Option<i64>,
+    /// Partition, which overrides the key; `None`: chosen by the key, like Java's client.
+    pub partition: Option<i32>,
 }
 
 /// Approximate upper bound of the size of a record in a topic, bytes.
@@ -83,7 +85,6 @@ pub trait ProducerClient: Sized + Send + Sync {
         &self,
         topic: &str,
         record: &ProducerRecord,
-        partition: Option<i32>,
     ) -> Result<impl Future<Output = Delivery> + Send + use<Self>, ClientError>;
 
     /// Sends records in transactions.
@@ -119,9 +120,8 @@ impl ProducerClient for ConfiguredProducer {
         &self,
         topic: &str,
         record: &ProducerRecord,
-        partition: Option<i32>,
     ) -> Result<impl Future<Output = Delivery> + Send + use<>, ClientError> {
-        let sent = self.client.send_result(base_record(topic, record, partition));
+        let sent = self.client.send_result(base_record(topic, record));
         let delivery = sent.map_err(|(error, _)| error)?;
         Ok(async move {
             let done = delivery.await.map_err(|_| ClientError::Canceled)?;
@@ -246,25 +246,15 @@ impl<C: ProducerClient> Producer<C> {
     }
 
     /// Sends records and waits until all are acknowledged: without limit, or until the brokers have
-    /// acknowledged none for longer than their timeout.
+    /// acknowledged none for longer than their timeout. Returns the position of each.
     ///
     /// # Errors
     /// A permanent error, or the last one when the timeout has passed. Some of the records may have
     /// been written.
-    pub async fn send(&self, topic: &str, records: &[ProducerRecord]) -> Result<(), ClientError> {
-        let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
-        self.send_to_partition(topic, &records).await.map(drop)
-    }
-
-    /// [`Producer::send`] that returns the position of each record. A partition that is given
-    /// overrides the key.
-    ///
-    /// # Errors
-    /// Those of [`Producer::send`].
-    pub async fn send_to_partition(
+    pub async fn send(
         &self,
         topic: &str,
-        records: &[(&ProducerRecord, Option<i32>)],
+        records: &[ProducerRecord],
     ) -> Result<Vec<RecordMetadata>, ClientError> {
         let (metadata, too_large) = self.deliver(&self.client, topic, records).await?;
         match too_large.into_iter().next() {
@@ -282,19 +272,6 @@ impl<C: ProducerClient> Producer<C> {
         &self,
         topic: &str,
         records: &[ProducerRecord],
-    ) -> Result<Vec<usize>, ClientError> {
-        let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
-        self.send_fitting_to_partition(topic, &records).await
-    }
-
-    /// [`Producer::send_fitting`]. A partition that is given overrides the key.
-    ///
-    /// # Errors
-    /// Those of [`Producer::send`].
-    pub async fn send_fitting_to_partition(
-        &self,
-        topic: &str,
-        records: &[(&ProducerRecord, Option<i32>)],
     ) -> Result<Vec<usize>, ClientError> {
         let (_, refused) = self.deliver(&self.client, topic, records).await?;
         let mut too_large = Vec::with_capacity(refused.len());
@@ -318,8 +295,7 @@ impl<C: ProducerClient> Producer<C> {
         topic: &str,
         records: &[ProducerRecord],
     ) -> Result<Vec<usize>, ClientError> {
-        let records: Vec<_> = records.iter().map(|record| (record, None)).collect();
-        let (_, refused) = self.deliver(self.unbatched()?, topic, &records).await?;
+        let (_, refused) = self.deliver(self.unbatched()?, topic, records).await?;
         Ok(refused.into_iter().map(|(index, _)| index).collect())
     }
 
@@ -337,7 +313,7 @@ impl<C: ProducerClient> Producer<C> {
         &self,
         client: &C,
         topic: &str,
-        records: &[(&ProducerRecord, Option<i32>)],
+        records: &[ProducerRecord],
     ) -> Result<(Vec<RecordMetadata>, TooLarge), ClientError> {
         let mut too_large = TooLarge::new();
         let mut metadata = vec![RecordMetadata { partition: -1, offset: None }; records.len()];
@@ -372,18 +348,17 @@ type TooLarge = Vec<(usize, ClientError)>;
 async fn send_once<C: ProducerClient>(
     client: &C,
     topic: &str,
-    records: &[(&ProducerRecord, Option<i32>)],
+    records: &[ProducerRecord],
     waiting: &[usize],
     (metadata, too_large): (&mut [RecordMetadata], &mut TooLarge),
 ) -> Result<(Vec<usize>, Option<ClientError>), ClientError> {
     let (mut sent, mut failed, mut reason) = (Vec::with_capacity(waiting.len()), Vec::new(), None);
     for &index in waiting {
-        let (record, partition) = records[index];
-        match client.send(topic, record, partition) {
+        match client.send(topic, &records[index]) {
             Ok(delivery) => sent.push((index, delivery)),
             Err(error) if is_too_large(&error) => too_large.push((index, error)),
             Err(error) => {
-                fail_if_permanent(&error, records[index].0)?;
+                fail_if_permanent(&error, &records[index])?;
                 failed.push(index);
                 reason = Some(error);
             }
@@ -394,7 +369,7 @@ async fn send_once<C: ProducerClient>(
             Ok(done) => metadata[index] = done,
             Err(error) if is_too_large(&error) => too_large.push((index, error)),
             Err(error) => {
-                fail_if_permanent(&error, records[index].0)?;
+                fail_if_permanent(&error, &records[index])?;
                 failed.push(index);
                 reason = Some(error);
             }
@@ -406,17 +381,12 @@ async fn send_once<C: ProducerClient>(
 fn base_record<'r>(
     topic: &'r str,
     record: &'r ProducerRecord,
-    partition: Option<i32>,
 ) -> FutureRecord<'r, Vec<u8>, Vec<u8>> {
     let mut out = FutureRecord::to(topic).payload(&record.value);
-    if let Some(partition) = partition {
-        out = out.partition(partition);
-    }
+    out.partition = record.partition;
+    out.timestamp = record.timestamp_ms;
     if let Some(key) = &record.key {
         out = out.key(key);
-    }
-    if let Some(timestamp_ms) = record.timestamp_ms {
-        out = out.timestamp(timestamp_ms);
     }
     out.headers = headers(&record.headers);
     out

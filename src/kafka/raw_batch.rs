@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::record::{HEAD_BYTES, Record, RecordContent, RecordReader};
+use super::record::{HEAD_BYTES, Record, RecordReader};
 use super::unreadable::UnreadableBatch;
 use crate::model::scalar::{LogTime, Offset};
 use crate::source::file::MAX_RECORD_BYTES;
@@ -123,7 +123,7 @@ impl RawBatch {
                 reader.push_unreadable(unreadable, &mut batch);
             } else {
                 let record = self.record(raw);
-                if let RecordContent::Control(control) = reader.read(&record, &mut batch) {
+                if let Some(control) = reader.read(&record, &mut batch) {
                     if batch.next_offset.is_none() {
                         record.put_control(control, &mut batch);
                         self.decoded += 1;

@@ -38,14 +38,6 @@ pub struct RecordReader {
     authority: Authority,
 }
 
-/// Content of a record.
-pub enum RecordContent {
-    /// Samples: they were added to the batch.
-    Samples,
-    /// A control record: nothing was added to the batch.
-    Control(Control),
-}
-
 /// A record of the log.
 #[derive(Debug, Default)]
 pub struct Record<'a> {
@@ -172,8 +164,8 @@ impl RecordReader {
     }
 
     /// Decodes a record of the topic that is the origin of the batch. Its samples and errors are
-    /// appended to the batch.
-    pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> RecordContent {
+    /// appended to the batch; a control record is returned, and nothing of it is appended.
+    pub fn read(&mut self, record: &Record<'_>, batch: &mut Batch) -> Option<Control> {
         let control = record.header(CONTROL_HEADER);
         let control = control.map(|kind| self.authority.read(record, kind));
         if let Some(Ok(control)) = control {
@@ -181,7 +173,7 @@ impl RecordReader {
         }
         batch.next_offset = Some(record.offset + 1);
         self.read_value(record, control.and_then(Result::err), batch);
-        RecordContent::Samples
+        None
     }
 
     /// Adds the samples of a record, or the dead letter of a control record that is not valid.
@@ -203,7 +195,7 @@ impl RecordReader {
             let origin = out.batch.origin.clone();
             let (key, headers) = (record.key, &record.headers[..]);
             let context = RecordContext { key, headers, topic: Some(&origin), file: None };
-            self.samples(record, context, &mut out);
+            self.samples(record, (context, self.key_is_device), &mut out);
         }
         if let Some(only_device) = &self.only_device {
             retain_device(batch, before, only_device, record.offset);
@@ -228,24 +220,24 @@ impl RecordReader {
             .push_error(SampleError::new(DeadReason::BadRecord, message));
     }
 
-    fn control(&self, control: Control, record: &Record<'_>, batch: &mut Batch) -> RecordContent {
+    fn control(&self, control: Control, record: &Record<'_>, batch: &mut Batch) -> Option<Control> {
         let Control::Forget { device_id, .. } = &control;
         if self.only_device.as_ref().is_some_and(|only_device| only_device != device_id) {
             batch.next_offset = Some(record.offset + 1);
-            return RecordContent::Samples;
+            return None;
         }
-        RecordContent::Control(control)
+        Some(control)
     }
 
-    /// Decodes a record whose key is not checked, in another context.
+    /// Decodes a record in another context, without a check of its key.
     pub fn read_in(&mut self, record: &Record<'_>, context: RecordContext<'_>, batch: &mut Batch) {
-        self.samples(record, context, &mut EntryWriter::new(record, batch));
+        self.samples(record, (context, false), &mut EntryWriter::new(record, batch));
     }
 
     fn samples(
         &mut self,
         record: &Record<'_>,
-        context: RecordContext<'_>,
+        (context, key_is_device): (RecordContext<'_>, bool),
         out: &mut EntryWriter<'_>,
     ) {
         let Some(value) = record.value else {
@@ -256,7 +248,6 @@ impl RecordReader {
         if out.is_oversize() {
             return out.push_oversize();
         }
-        let key_is_device = self.key_is_device;
         let check = &|device: &str| match key_is_device && record.key != Some(device.as_bytes()) {
             true => Err(key_mismatch(record.key.unwrap_or_default(), device)),
             false => Ok(()),

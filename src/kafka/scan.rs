@@ -53,7 +53,7 @@ pub struct ScannedRecord {
     /// Value; `None` for a tombstone.
     pub value: Option<Vec<u8>>,
     log_time_ms: LogTime,
-    headers: Headers,
+    pub(super) headers: Headers,
 }
 
 impl ScannedRecord {
@@ -80,11 +80,6 @@ impl ScannedRecord {
             headers: self.headers.clone(),
             oversize: None,
         }
-    }
-
-    /// Whether it has a header of this name.
-    pub(super) fn has_header(&self, name: &str) -> bool {
-        self.headers.iter().any(|(header, _)| header == name)
     }
 }
 

@@ -236,7 +236,8 @@ impl TailReader {
     /// the partition count.
     fn start(&self) -> Result<i32, KafkaError> {
         let Some(partitions) = self.topics.partitions(&self.topic)? else {
-            return Err(KafkaError::NoChanges { topic: self.topic.clone() });
+            let (topic, lack) = (self.topic.clone(), "there is no change feed");
+            return Err(KafkaError::NoOutput { topic, lack });
         };
         let extents = self.topics.extents(&self.topic, partitions)?;
         let share = self.keep.records / extents.len().max(1);

@@ -262,7 +262,12 @@ impl Topics {
     /// # Errors
     /// The brokers refuse, or none responds.
     pub async fn create(&self, topics: &[String], partitions: i32) -> Result<(), KafkaError> {
-        let new = topics.iter().map(|name| new_topic(name, partitions)).collect::<Vec<_>>();
+        let new = |name| {
+            let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
+            let settings = topic_settings::initial(name).iter();
+            settings.fold(topic, |topic, (name, value)| topic.set(name, value))
+        };
+        let new: Vec<_> = topics.iter().map(|name| new(name)).collect();
         let results = self.admin.create_topics(&new, &self.admin_options()).await;
         let rights = |topic: &str| [Right::topic("Create", topic)];
         let first = topics.first().map_or("", String::as_str);
@@ -290,13 +295,6 @@ impl Topics {
 /// The right that requests about a topic need.
 fn describe(topic: &str) -> [Right; 1] {
     [Right::topic("Describe", topic)]
-}
-
-/// Specification of a new topic.
-fn new_topic(name: &str, partitions: i32) -> NewTopic<'_> {
-    let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-    let settings = topic_settings::initial(name).iter();
-    settings.fold(topic, |topic, (name, value)| topic.set(name, value))
 }
 
 /// Offset of the first record at or past a time, by partition; the end offset if every record is

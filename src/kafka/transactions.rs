@@ -43,8 +43,6 @@ const QUEUE_FULL_POLL: Duration = Duration::from_millis(20);
 pub struct TransactionRecord {
     /// Topic to send to.
     pub topic: String,
-    /// Partition; `None`: chosen by the key, like Java's client.
-    pub partition: Option<i32>,
     /// The record.
     pub record: ProducerRecord,
     /// Send no value, which deletes the key from a compacted topic, instead of that of the record.
@@ -98,19 +96,12 @@ pub struct Transactions {
 
 impl Transactions {
     /// Starts with a transactional id, and fences an earlier producer with it; its open transaction
-    /// is aborted or completed before this returns.
+    /// is aborted or completed before this returns. What brokers do not answer is repeated if there
+    /// is `patience`.
     ///
     /// # Errors
     /// No broker responds, or they refuse.
-    pub fn init(brokers: &Brokers, name: &str) -> Result<Self, KafkaError> {
-        Self::init_with(brokers, name, None)
-    }
-
-    /// [`Transactions::init`], which repeats what brokers do not answer if there is `patience`.
-    ///
-    /// # Errors
-    /// Those of [`Transactions::init`].
-    pub fn init_with(
+    pub fn init(
         brokers: &Brokers,
         name: &str,
         patience: Option<Patience>,
@@ -177,7 +168,7 @@ impl Transactions {
             (away @ KafkaError::Unreachable { .. }, Ok(())) => Err(away),
             (_, _) if has_too_large => {
                 // Start again: the refused record would leave a gap in the sequence numbers.
-                *self = Self::init_with(&self.brokers, &self.name, self.patience.clone())?;
+                *self = Self::init(&self.brokers, &self.name, self.patience.clone())?;
                 let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
                 Err(KafkaError::TooLarge { problem })
             }
@@ -201,15 +192,16 @@ impl Transactions {
     }
 
     fn enqueue(&self, target: &TransactionRecord) -> Result<(), KafkaError> {
-        let ProducerRecord { key, value, headers: record_headers, timestamp_ms } = &target.record;
+        let ProducerRecord { key, value, headers: of_record, timestamp_ms, partition } =
+            &target.record;
         let deadline = Instant::now() + self.timeout;
         loop {
             let mut record = BaseRecord::<[u8], [u8]>::to(&target.topic);
             record.payload = (!target.is_tombstone).then_some(value);
             record.key = key.as_deref();
-            record.partition = target.partition;
+            record.partition = *partition;
             record.timestamp = *timestamp_ms;
-            record.headers = headers(record_headers);
+            record.headers = headers(of_record);
             match self.client.send(record) {
                 Ok(()) => return Ok(()),
                 Err((error, _))
@@ -338,7 +330,7 @@ impl KafkaTransactions {
         let (brokers, name) = (brokers.clone(), name.to_owned());
         let transactions = blocking(move || {
             let _turn = turn;
-            Transactions::init_with(&brokers, &name, patience)
+            Transactions::init(&brokers, &name, patience)
         });
         Ok(Self { transactions: Arc::new(transactions.await?.into()), _gives_up: gives_up })
     }
@@ -370,8 +362,9 @@ mod tests {
     const MAX_WAITS: u32 = 100;
 
     fn record() -> TransactionRecord {
-        let record = ProducerRecord { value: b"{}".to_vec(), ..ProducerRecord::default() };
-        TransactionRecord { topic: "table".into(), partition: Some(0), record, is_tombstone: false }
+        let (value, partition) = (b"{}".to_vec(), Some(0));
+        let record = ProducerRecord { value, partition, ..ProducerRecord::default() };
+        TransactionRecord { topic: "table".into(), record, is_tombstone: false }
     }
 
     fn patience() -> Patience {
@@ -389,7 +382,7 @@ mod tests {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic("table", 1, 1).unwrap();
         let brokers = Brokers::new(&cluster.bootstrap_servers(), BTreeMap::new()).unwrap();
-        let begun = Transactions::init_with(&brokers, "t-0", Some(patience()));
+        let begun = Transactions::init(&brokers, "t-0", Some(patience()));
         cluster.request_errors(RDKafkaApiKey::EndTxn, answers);
         begun.unwrap().send(&[record()])
     }

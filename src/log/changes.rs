@@ -322,7 +322,7 @@ impl TagFeed {
         let records = changes.into_iter().map(record).collect::<Result<Vec<_>, _>>()?;
         let Some(producer) = self.producer().await.map_err(failed)? else { return Ok(()) };
         let sent = producer.send(&self.topic, &records).await;
-        sent.map_err(producer.failed("announcing a tag", &self.topic)).map_err(failed)
+        sent.map(drop).map_err(producer.failed("announcing a tag", &self.topic)).map_err(failed)
     }
 
     /// The producer, or `None` if the topic does not exist.

@@ -14,12 +14,11 @@ use crate::model::epoch::{Epoch, first_offsets, of_current_topic};
 use crate::model::failure::{InvalidRequest, PreconditionFailed};
 use crate::model::rules::Rules;
 use crate::model::scalar::Version;
-use crate::pipeline::daemon::{DaemonEvent, OnEvent, Report, preflight};
+use crate::pipeline::daemon::{DaemonEvent, OnEvent, preflight};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{RegistryAccess, find_schemas};
 use crate::registry::Registry;
 use crate::settings::Settings;
-use crate::sink::{Outputs, open_workers};
 use crate::source::{Batch, Control, MAX_SCHEMAS};
 use crate::store::positions;
 use crate::store::schemas::SchemaHistory;
@@ -135,18 +134,8 @@ impl TopicLog {
         self.check_whole()?;
         self.check_partition_count()?;
         let rules = &Rules { key: self.newest().rules.key.clone(), ..rules.clone() };
-        let mut cancel = listen(PartialResult::Read)?;
-        let job = CopyJob { old, log: self, request, registry, rules, on_event };
-        let access = Access::WriteTopic(rules);
-        let (url, options) = (request.settings.url()?, request.settings.store_options()?);
-        let report = match AnyStore::open_embedded(&url, access, &options)? {
-            Some(store) => job.read_into_file(&store, &mut cancel).await?,
-            None => job.read_into_keyspace(&mut cancel).await?,
-        };
-        match (report.stopped, cancel.stopped(PartialResult::Read)) {
-            (true, Some(stopped)) => Err(stopped.into()),
-            _ => Ok(report.counts),
-        }
+        let cancel = listen(PartialResult::Read)?;
+        CopyJob { old, log: self, request, registry, rules, on_event }.run(&cancel).await
     }
 }
 
@@ -220,67 +209,57 @@ impl CopyJob<'_> {
         Ok(TopicReplay { find_schemas, ..replay })
     }
 
-    /// Reads each partition from its start offset to the end of the topic.
-    fn topic_replay(&self, epoch: Epoch, start: Vec<i64>) -> anyhow::Result<TopicReplay> {
-        let ends = self.log.extents.iter().map(|extent| extent.next);
-        let spans = start.into_iter().zip(ends).map(|(start, end)| start..end.max(start)).collect();
-        Ok(TopicReplay { epochs: vec![epoch], ..self.log.reread(spans, None)? })
-    }
-
-    /// Takes the partition of each device from the old store.
-    fn guide(&self) -> Guide {
-        Guide::new(Arc::clone(self.old), &self.log.epochs).merged()
-    }
-
-    fn worker_options(&self) -> (ProcessorConfig, OnEvent) {
-        (ProcessorConfig::daemon(self.request.settings), Arc::clone(&self.on_event))
-    }
-
-    async fn read_into_file(
-        &self,
-        store: &Arc<EmbeddedStore>,
-        cancel: &mut Cancel,
-    ) -> anyhow::Result<Report> {
-        let any = Arc::new(AnyStore::from(Arc::clone(store)));
-        let epoch = self.ensure_epoch(&any).await?;
-        let mut start = Vec::new();
-        for (&partition, &first) in &epoch.start_offsets {
-            let position = store.position_of(partition)?.unwrap_or(first);
-            store.set_position(partition, position)?;
-            start.push(position);
+    /// The group that will read the log on, which has no members; `None` for a file, which keeps
+    /// the offsets itself.
+    fn group(&self) -> anyhow::Result<Option<(&str, Group)>> {
+        if self.request.settings.url()?.path().is_some() {
+            return Ok(None);
         }
-        let trips = any.for_worker().guided(self.guide());
-        let outputs: Outputs = Outputs::File(Arc::clone(store));
-        let open = open_workers(move || Arc::new(trips.for_worker()), outputs, None);
-        let replay = self.topic_replay(epoch, start)?;
-        let replay = self.take_schemas(any, replay).await?;
-        Ok(replay.run(open, self.worker_options(), cancel.wait()).await?)
-    }
-
-    async fn read_into_keyspace(&self, cancel: &mut Cancel) -> anyhow::Result<Report> {
-        let Some(name) = &self.request.group else {
+        let name = self.request.group.ok_or_else(|| {
             let problem = "a keyspace stores no offsets; name with --into-group the consumer group \
                  that `tstar run` will read as";
-            return Err(InvalidRequest(problem.into()).into());
-        };
+            InvalidRequest(problem.into())
+        })?;
         let group = Group::new(self.log.brokers(), name)?;
-        let members = group.members()?;
-        if members > 0 {
-            let problem = format!("group `{name}` has {members} members; stop them first");
-            return Err(PreconditionFailed(problem).into());
+        match group.members()? {
+            0 => Ok(Some((name, group))),
+            members => {
+                let problem = format!("group `{name}` has {members} members; stop them first");
+                Err(PreconditionFailed(problem).into())
+            }
         }
-        let store = self.request.settings.open(Access::WriteTopic(self.rules)).await?;
-        let store = Arc::new(store);
+    }
+
+    /// The offsets from which the new store is built: a file continues where an earlier run has
+    /// stopped.
+    fn starts(store: &AnyStore, epoch: &Epoch) -> anyhow::Result<Vec<i64>> {
+        let Some(file) = store.embedded() else {
+            return Ok(epoch.start_offsets.values().copied().collect());
+        };
+        let start = |(&partition, &first): (&i32, &i64)| {
+            let position = file.position_of(partition)?.unwrap_or(first);
+            file.set_position(partition, position)?;
+            Ok(position)
+        };
+        epoch.start_offsets.iter().map(start).collect()
+    }
+
+    async fn run(&self, cancel: &Cancel) -> anyhow::Result<SampleCounts> {
+        let group = self.group()?;
+        let settings = self.request.settings;
+        let store = Arc::new(settings.open(Access::WriteTopic(self.rules)).await?);
         let epoch = self.ensure_epoch(&store).await?;
+        let spans = self.log.spans_from(&Self::starts(&store, &epoch)?);
         let kept = Arc::new(epoch.clone());
-        let outputs = Outputs::Topics(self.log.outputs(false)?, Some(Arc::clone(&kept)));
-        let trips = store.for_worker().guided(self.guide());
-        let open = open_workers(move || Arc::new(trips.for_worker()), outputs, None);
-        let start = epoch.start_offsets.values().copied().collect();
-        let replay = self.topic_replay(epoch, start)?;
+        let outputs = (self.log.outputs(&store, false, Some(Arc::clone(&kept)))?, None);
+        // Takes the partition of each device from the old store.
+        let guide = Guide::new(Arc::clone(self.old), &self.log.epochs).merged();
+        let trips = store.for_worker().guided(guide);
+        let replay = TopicReplay { epochs: vec![epoch], ..self.log.reread(spans, None)? };
         let replay = self.take_schemas(Arc::clone(&store), replay).await?;
-        let report = replay.run(open, self.worker_options(), cancel.wait()).await?;
-        if !report.stopped {
+        let config = (ProcessorConfig::daemon(settings), Arc::clone(&self.on_event));
+        let counts = replay.run(trips, outputs, config, (cancel, PartialResult::Read)).await?;
+        if let Some((name, group)) = group {
             let ends = (0..).zip(replay.spans.iter().map(|span| span.end)).collect();
             // The last record of a span may lie before its end.
             positions::raise(&*store, &kept, &ends).await?;
@@ -288,6 +267,6 @@ impl CopyJob<'_> {
             let former = store.group().await?;
             store.keep_group(former.as_deref(), name).await?;
         }
-        Ok(report)
+        Ok(counts)
     }
 }

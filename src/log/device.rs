@@ -7,7 +7,6 @@ use super::Log;
 use super::files::FilesLog;
 use super::topic::TopicLog;
 use crate::identity::DeviceId;
-use crate::kafka::record::RecordContent;
 use crate::kafka::scan::Scan;
 use crate::kafka::topic::OffsetRange;
 use crate::model::epoch::{Versions, by_epoch, with_other_partition_count};
@@ -31,11 +30,11 @@ impl Log {
     /// Reads the records that may hold samples of the device of a row, in order, and maybe others.
     ///
     /// # Errors
-    /// The log cannot be read, or lacks records that the store was built from.
+    /// The log cannot be read, or lacks records that the store was built from; or `each` fails.
     pub async fn read_device(
         &self,
         row: &TripRow,
-        each: impl FnMut(RecordsRead<'_>),
+        each: impl FnMut(RecordsRead<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         match self {
             Self::Files(log) => log.read_all(each).await,
@@ -45,11 +44,14 @@ impl Log {
 }
 
 impl FilesLog {
-    async fn read_all(&self, mut each: impl FnMut(RecordsRead<'_>)) -> anyhow::Result<()> {
+    async fn read_all(
+        &self,
+        mut each: impl FnMut(RecordsRead<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let (mut source, rules) = self.records().await?;
         let versions = Versions::of_files();
         while let Some(batch) = source.next().await? {
-            each(RecordsRead { rules: &rules, partition: 0, versions: &versions, batch: &batch });
+            each(RecordsRead { rules: &rules, partition: 0, versions: &versions, batch: &batch })?;
         }
         Ok(source.check()?)
     }
@@ -60,7 +62,7 @@ impl TopicLog {
     fn read_device(
         &self,
         row: &TripRow,
-        mut each: impl FnMut(RecordsRead<'_>),
+        mut each: impl FnMut(RecordsRead<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let device = DeviceId::from_store(row.device_id.as_str());
         let replay = self.reread(self.device_spans(row), Some(device.clone()))?;
@@ -78,13 +80,11 @@ impl TopicLog {
                     continue;
                 }
                 let mut batch = Batch { origin: Arc::clone(&origin), ..Batch::default() };
-                if let RecordContent::Control(control) = reader.read(&record, &mut batch) {
-                    batch.control = Some(control);
-                }
+                batch.control = reader.read(&record, &mut batch);
                 let partition = record.partition;
                 let versions = &Versions::of_partition(&replay.epochs[..=nth], partition);
                 let (rules, batch) = (&epoch.rules, &batch);
-                each(RecordsRead { rules, partition, versions, batch });
+                each(RecordsRead { rules, partition, versions, batch })?;
             }
         }
         Ok(())

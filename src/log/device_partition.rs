@@ -4,8 +4,7 @@ use crate::identity::DeviceId;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::store::known_home;
-use crate::store::{Order, StoreError, TripRow, TripStore};
+use crate::store::{AnyStore, Order, StoreError, TripRow, TripStore, known_home};
 
 /// A device and the partition of its records.
 #[derive(Clone, Debug)]
@@ -19,11 +18,9 @@ pub struct LocatedDevice {
 }
 
 /// Finds the partitions of devices from their claims and trips in a store.
-pub struct PartitionFinder<'a, S> {
+pub struct PartitionFinder<'a> {
     /// The store with the claims and trips.
-    pub store: &'a S,
-    /// Name of the topic.
-    pub topic: String,
+    pub store: &'a AnyStore,
     /// Every epoch, oldest first; at least one.
     pub epochs: Vec<Epoch>,
 }
@@ -44,7 +41,7 @@ fn epoch_of(epochs: &[Epoch], version: Version) -> Option<&Epoch> {
     epochs.iter().rev().find(|epoch| epoch.base <= version)
 }
 
-impl<S: TripStore> PartitionFinder<'_, S> {
+impl PartitionFinder<'_> {
     /// Finds the partition of a device: the one that `run` uses if it is known, else that of the
     /// latest trip.
     ///
@@ -91,7 +88,7 @@ impl<S: TripStore> PartitionFinder<'_, S> {
     /// Why the partition cannot be determined, and what to do.
     #[must_use]
     pub fn unknown_reason(&self, found: &LocatedDevice) -> String {
-        let (device, topic) = (&found.device, &self.topic);
+        let (device, topic) = (&found.device, &self.newest().topic);
         let reason = match found.has_trip {
             true => "its latest trip is from an epoch with another partition count",
             false => "no trip of it is stored",

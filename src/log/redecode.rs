@@ -99,23 +99,6 @@ impl Unrecoverable {
     }
 }
 
-/// Reads records by one set of rules.
-struct RecordReaders {
-    /// Checks the key as the reader of the log does.
-    exact: RecordReader,
-    /// Ignores the key.
-    any_key: RecordReader,
-}
-
-impl RecordReaders {
-    fn new(rules: &Rules, key_is_device: bool) -> Result<Self, DecoderError> {
-        let reader = |key_is_device| {
-            Decoder::new(rules).map(|decoder| RecordReader::new(decoder, key_is_device))
-        };
-        Ok(Self { exact: reader(key_is_device)?, any_key: reader(false)? })
-    }
-}
-
 /// The samples of a letter under one set of rules.
 struct DecodedLetter {
     batch: Batch,
@@ -128,12 +111,10 @@ pub struct Redecoder {
     log: LogKind,
     key_is_device: bool,
     guard: ClockGuard,
-    /// Readers by the rules of the store.
-    by_rules: RecordReaders,
-    /// Readers by the rules with the overrides; `None` if those change nothing.
-    by_overrides: Option<RecordReaders>,
-    /// Encodes samples as the store's rules expect them.
-    encoder: Decoder,
+    /// Reads by the rules of the store.
+    by_rules: RecordReader,
+    /// Reads by the rules with the overrides; `None` if those change nothing.
+    by_overrides: Option<RecordReader>,
     /// Replaces the log timestamps of the letters, ms since 1970.
     now_ms: Option<i64>,
 }
@@ -152,31 +133,24 @@ impl Redecoder {
     ) -> Result<Self, DecoderError> {
         let key_is_device = log == LogKind::Topic && rules.is_keyed_by_device();
         let overridden = overrides.over(rules);
-        let by_overrides = (overridden != *rules)
-            .then(|| RecordReaders::new(&overridden, key_is_device))
-            .transpose()?;
-        Ok(Self {
-            log,
-            key_is_device,
-            guard: rules.guard(),
-            by_rules: RecordReaders::new(rules, key_is_device)?,
-            by_overrides,
-            encoder: Decoder::new(rules)?,
-            now_ms,
-        })
+        let reader = |rules: &Rules| {
+            Decoder::new(rules).map(|decoder| RecordReader::new(decoder, key_is_device))
+        };
+        let by_rules = reader(rules)?;
+        let by_overrides = (overridden != *rules).then(|| reader(&overridden)).transpose()?;
+        Ok(Self { log, key_is_device, guard: rules.guard(), by_rules, by_overrides, now_ms })
     }
 
     /// Adds a schema that records name. A record that was read before its schema was known can be
     /// read now.
     pub fn add_schema(&mut self, id: SchemaId, verdict: &SchemaVerdict) {
-        for readers in std::iter::once(&self.by_rules).chain(&self.by_overrides) {
-            readers.exact.add_schema(id, verdict);
-            readers.any_key.add_schema(id, verdict);
+        for reader in std::iter::once(&self.by_rules).chain(&self.by_overrides) {
+            reader.add_schema(id, verdict);
         }
     }
 
     /// The schema without which a letter cannot be read.
-    pub fn needs_schema(&mut self, letter: &DeadLetter) -> Option<SchemaId> {
+    pub fn missing_schema(&mut self, letter: &DeadLetter) -> Option<SchemaId> {
         let is_of_schema = letter.reason == DeadReason::BadSchema;
         is_of_schema.then(|| self.decode(letter, false).batch.needs_schema()).flatten()
     }
@@ -211,7 +185,11 @@ impl Redecoder {
             Ok(usable) => return usable,
             Err(reason) => reason,
         };
-        match self.decode_by_overrides(letter) {
+        let by_overrides = self.by_overrides.is_some().then(|| {
+            let decoded = self.decode(letter, true);
+            self.reencode(letter, decoded)
+        });
+        match by_overrides {
             Some(Ok(usable)) => usable,
             // The truncated input explains any other reason.
             _ if letter.reason == DeadReason::TruncatedInput => Redecoded::Failing(letter.reason),
@@ -238,7 +216,7 @@ impl Redecoder {
         let checks: Vec<_> = checks.collect();
         // The letter of a record whose samples are not letters of their own comes again if one of
         // them still fails.
-        let needs_all = self.encoder.needs_whole_records() && letter.element.is_none();
+        let needs_all = self.by_rules.decoder().needs_whole_records() && letter.element.is_none();
         let is_usable = match needs_all {
             true => !checks.is_empty() && checks.iter().all(Result::is_ok),
             false => checks.iter().any(Result::is_ok),
@@ -249,16 +227,6 @@ impl Redecoder {
             None if !is_usable => Err(letter.reason),
             _ => Ok(Redecoded::Usable { key: decoded.key, value: letter.value.clone() }),
         }
-    }
-
-    /// `None` if there are no overrides.
-    fn decode_by_overrides(
-        &mut self,
-        letter: &DeadLetter,
-    ) -> Option<Result<Redecoded, DeadReason>> {
-        self.by_overrides.as_ref()?;
-        let decoded = self.decode(letter, true);
-        Some(self.reencode(letter, decoded))
     }
 
     fn reencode(
@@ -273,7 +241,8 @@ impl Redecoder {
             let Ok(sample) = &entry.content else { continue };
             let sample = (sample, decoded.batch.text.as_str());
             // The store's rules may not be able to express it.
-            let record = self.encoder.restate(sample, &context).map_err(|_| letter.reason)?;
+            let record =
+                self.by_rules.decoder().restate(sample, &context).map_err(|_| letter.reason)?;
             records.push(record);
         }
         let value = match &decoded.batch.entries[..] {
@@ -292,8 +261,8 @@ impl Redecoder {
 
     fn decode(&mut self, letter: &DeadLetter, with_overrides: bool) -> DecodedLetter {
         let log_time_ms = self.log_time_ms(letter);
-        let readers = match &mut self.by_overrides {
-            Some(readers) if with_overrides => readers,
+        let reader = match &mut self.by_overrides {
+            Some(reader) if with_overrides => reader,
             _ => &mut self.by_rules,
         };
         let value = Some(&letter.value[..]);
@@ -306,17 +275,17 @@ impl Redecoder {
         let key = letter.key.as_deref().filter(|key| !key.is_empty());
         let context = letter_context(letter);
         if self.log == LogKind::Files {
-            readers.any_key.read_in(&record(None), context, &mut batch);
+            reader.read_in(&record(None), context, &mut batch);
             return DecodedLetter { batch, key: None };
         }
         if key.is_none() && self.key_is_device {
-            readers.any_key.read_in(&record(None), context, &mut batch);
+            reader.read_in(&record(None), context, &mut batch);
             if let Some(device) = only_device(&batch) {
                 return DecodedLetter { batch, key: Some(device.into_string().into_bytes()) };
             }
             batch = new_batch();
         }
-        readers.exact.read(&record(key), &mut batch);
+        reader.read(&record(key), &mut batch);
         DecodedLetter { batch, key: key.map(<[u8]>::to_vec) }
     }
 

@@ -12,7 +12,7 @@ use crate::identity::DeviceId;
 use crate::model::rules::Rules;
 use crate::pipeline::daemon::OnEvent;
 use crate::pipeline::processor::{FlushSettings, Processor, ProcessorConfig, SampleCounts};
-use crate::sink::{Outputs, open_workers};
+use crate::sink::Outputs;
 use crate::source::Batch;
 use crate::source::spill::Spill;
 use crate::store::{AnyStore, EmbeddedStore, Guide, StoreError};
@@ -79,7 +79,7 @@ pub struct Build<'a> {
     /// Receives the events of reading a topic.
     pub on_event: OnEvent,
     /// Ends the build, with this state of the work.
-    pub cancel: (&'a mut Cancel, PartialResult),
+    pub cancel: (&'a Cancel, PartialResult),
 }
 
 impl Log {
@@ -114,15 +114,10 @@ impl TopicLog {
         let store = Arc::new(build.workspace.store(rules, true)?);
         let guide = Guide::new(Arc::clone(build.found), &replay.epochs);
         let trips = AnyStore::from(Arc::clone(&store)).guided(guide);
-        let outputs: Outputs = Outputs::File(Arc::clone(&store));
-        let open = open_workers(move || Arc::new(trips.for_worker()), outputs, None);
-        let (cancel, partial) = build.cancel;
+        let outputs = (Outputs::File(Arc::clone(&store)), None);
         let config = (build.workspace.processor_config(), build.on_event);
-        let report = replay.run(open, config, cancel.wait()).await?;
-        if let (true, Some(stopped)) = (report.stopped, cancel.stopped(partial)) {
-            return Err(stopped.into());
-        }
-        Ok(Reference { store, records: report.counts.delivered, bounds: self.bounds(&replay) })
+        let counts = replay.run(trips, outputs, config, build.cancel).await?;
+        Ok(Reference { store, records: counts.delivered, bounds: self.bounds(&replay) })
     }
 }
 

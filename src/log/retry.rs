@@ -15,7 +15,7 @@ use super::letters::{LetterIter, LetterRemover, Letters, StoredLetter, letter_co
 use super::redecode::{Redecoded, Redecoder, Unrecoverable};
 use crate::kafka::KafkaError;
 use crate::kafka::dead_letters::{Fate, replay_record};
-use crate::kafka::producer::Producer;
+use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::kafka::topic::Topics;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::failure::PreconditionFailed;
@@ -32,13 +32,10 @@ const MAX_LETTERS: usize = 500;
 const MAX_BYTES: usize = 4 << 20;
 
 /// Letters, each with the result of redecoding.
-pub type RedecodedBatch = Vec<(StoredLetter, Redecoded)>;
+type RedecodedBatch = Vec<(StoredLetter, Redecoded)>;
 
 /// Reads and redecodes the next letters; empty at the end.
-///
-/// # Errors
-/// The letters cannot be read.
-pub fn next_batch(
+fn next_batch(
     letters: &mut LetterIter<'_, StoredLetter>,
     redecoder: &mut Redecoder,
 ) -> anyhow::Result<RedecodedBatch> {
@@ -73,7 +70,7 @@ impl RetryOutcome {
     }
 
     /// Counts letters.
-    pub fn add_batch(&mut self, batch: &RedecodedBatch) {
+    fn add_batch(&mut self, batch: &RedecodedBatch) {
         for (_, redecoded) in batch {
             match redecoded {
                 Redecoded::Usable { .. } => self.replayed += 1,
@@ -98,6 +95,7 @@ impl RetryOutcome {
 /// Appends the letters that a filter selects to the log, as far as they can be used now: each is
 /// removed once the log has its record. After a kill in between it is sent a second time. `notify`
 /// receives a line for each letter that is too large for the log, and what a producer waits for.
+/// A dry run only counts.
 ///
 /// # Errors
 /// The store cannot be written, no broker responds, or the topic does not match its newest epoch.
@@ -106,8 +104,19 @@ pub async fn retry(
     letters: &Letters,
     filter: &LetterFilter,
     mut redecoder: Redecoder,
-    notify: &Notify,
+    (dry_run, notify): (bool, &Notify),
 ) -> anyhow::Result<RetryOutcome> {
+    let mut outcome = RetryOutcome { dry_run, ..RetryOutcome::default() };
+    if dry_run {
+        let mut reader = letters.read(filter)?;
+        loop {
+            let batch = next_batch(&mut reader, &mut redecoder)?;
+            if batch.is_empty() {
+                return Ok(outcome);
+            }
+            outcome.add_batch(&batch);
+        }
+    }
     let topic = match letters.epochs.last() {
         Some(newest) => Some(TopicEnd::open(letters, newest, notify).await?),
         None => None,
@@ -118,7 +127,7 @@ pub async fn retry(
         (None, LetterRemover::Table(store)) => End::Files(FilesEnd::open(store, letters).await?),
         (None, LetterRemover::Topic(..)) => unreachable!("a topic is found by its epoch"),
     };
-    let (mut outcome, mut reader) = (RetryOutcome::default(), letters.read(filter)?);
+    let mut reader = letters.read(filter)?;
     loop {
         let mut batch = next_batch(&mut reader, &mut redecoder)?;
         if batch.is_empty() {
@@ -255,11 +264,11 @@ impl<'a> TopicEnd<'a> {
             let Redecoded::Usable { key, value } = redecoded else { continue };
             let log_time_ms = redecoder.log_time_ms(letter);
             let record = replay_record(topic, letter, (key.clone(), value.clone()), log_time_ms);
-            records.push((record, self.partition_of(letter, redecoder).await?));
+            let partition = self.partition_of(letter, redecoder).await?;
+            records.push(ProducerRecord { partition, ..record });
             indices.push(index);
         }
-        let records: Vec<_> = records.iter().map(|(record, to)| (record, *to)).collect();
-        let too_large = self.producer.send_fitting_to_partition(topic, &records).await;
+        let too_large = self.producer.send_fitting(topic, &records).await;
         for nth in too_large.map_err(self.producer.failed("sending dead letters", topic))? {
             let (stored, redecoded) = &mut batch[indices[nth]];
             let problem = RDKafkaErrorCode::MessageSizeTooLarge.to_string();
@@ -281,8 +290,7 @@ impl<'a> TopicEnd<'a> {
             return Ok(Some(letter.partition));
         }
         let Some(device) = redecoder.device_of(letter) else { return Ok(None) };
-        let (store, topic) = (&self.store, self.newest.topic.clone());
-        let epochs = self.epochs.to_vec();
-        Ok(PartitionFinder { store, topic, epochs }.find(device).await?.partition)
+        let (store, epochs) = (&self.store, self.epochs.to_vec());
+        Ok(PartitionFinder { store, epochs }.find(device).await?.partition)
     }
 }

@@ -25,7 +25,7 @@ pub struct TargetTopic<'a> {
     /// Rules that the log is read by.
     pub rules: Rules,
     /// Finds the partition of a device; `None`: keys determine partitions.
-    pub finder: Option<PartitionFinder<'a, AnyStore>>,
+    pub finder: Option<PartitionFinder<'a>>,
 }
 
 impl<'a> TargetTopic<'a> {
@@ -47,7 +47,7 @@ impl<'a> TargetTopic<'a> {
         })?;
         let rules = newest.rules.clone();
         let (topic, offsets, epochs) = topic_of(store, &topics, newest, settings).await?;
-        let finder = Some(PartitionFinder { store, topic: topic.clone(), epochs });
+        let finder = Some(PartitionFinder { store, epochs });
         Ok(Self { brokers, topics, topic, offsets, rules, finder })
     }
 

@@ -23,9 +23,8 @@ use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::Version;
 use crate::pipeline::daemon::{OnEvent, preflight};
 use crate::pipeline::schemas::{KnownSchemas, find_known, known_schemas};
-use crate::settings::Settings;
-use crate::settings::notify;
-use crate::sink::OutputTopics;
+use crate::settings::{Settings, notify};
+use crate::sink::{OutputTopics, Outputs};
 use crate::store::{AnyStore, SideTables, StoreError};
 
 /// The error of a store without an epoch, which has no log to read.
@@ -205,12 +204,6 @@ impl TopicLog {
         pairs.map(|(first, stored)| first..*stored).collect()
     }
 
-    /// All offsets of each partition from the first epoch on.
-    pub fn all_there(&self) -> Vec<Range<i64>> {
-        let pairs = first_offsets(&self.epochs).into_iter().zip(&self.extents);
-        pairs.map(|(first, extent)| first..extent.next.max(first)).collect()
-    }
-
     /// The start offset of each partition.
     ///
     /// # Errors
@@ -230,26 +223,39 @@ impl TopicLog {
         &self.newest().topic
     }
 
-    /// The output topics of a replay. Change events are sent only with `announce`; dead letters
-    /// never, as they were sent before.
+    /// All offsets from these on, by partition.
+    pub fn spans_from(&self, starts: &[i64]) -> Vec<Range<i64>> {
+        let pairs = starts.iter().zip(&self.extents);
+        pairs.map(|(&start, extent)| start..extent.next.max(start)).collect()
+    }
+
+    /// The outputs of a replay into a store, which keeps positions of the epoch given. Of a store
+    /// on servers, change events are sent only with `announce`; dead letters never, as they were
+    /// sent before.
     ///
     /// # Errors
     /// An option is unknown to the client.
-    pub fn outputs(&self, announce: bool) -> anyhow::Result<Arc<OutputTopics>> {
+    pub fn outputs(
+        &self,
+        store: &AnyStore,
+        announce: bool,
+        epoch: Option<Arc<Epoch>>,
+    ) -> anyhow::Result<Outputs> {
+        if let Some(file) = store.embedded() {
+            return Ok(Outputs::File(Arc::clone(file)));
+        }
         let producer = Producer::new(&self.brokers, Arc::clone(&self.notify))?;
-        let input = self.topic().to_owned();
-        let feed = announce.then(|| feed_topic(&input));
-        let event_bytes = producer.max_bytes();
-        let letter_limit = Limit { record: usize::MAX, content: event_bytes };
-        Ok(Arc::new(OutputTopics {
-            producer,
-            input,
-            feed,
+        let (input, event_bytes) = (self.topic().to_owned(), producer.max_bytes());
+        let topics = OutputTopics {
+            feed: announce.then(|| feed_topic(&input)),
             letters: None,
             table: None,
             event_bytes,
-            letter_limit,
-        }))
+            letter_limit: Limit { record: usize::MAX, content: event_bytes },
+            producer,
+            input,
+        };
+        Ok(Outputs::Topics(Arc::new(topics), epoch))
     }
 
     /// How to reach the brokers.

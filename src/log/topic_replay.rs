@@ -1,11 +1,12 @@
 //! Replays spans of a topic, each record under the epoch that it was first read in.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{Cancel, PartialResult};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::{Assignment, ConsumerConfig, DrainResult, MemberSettings};
@@ -13,11 +14,11 @@ use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{Epoch, by_epoch, versions_before};
 use crate::model::scalar::Version;
-use crate::pipeline::daemon::{DaemonError, OnEvent, Options, Report, reader, run};
+use crate::pipeline::daemon::{DaemonError, OnEvent, Options, reader, run};
 use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::{FindSchemas, KnownSchemas};
-use crate::sink::{OpenWorker, Sink};
-use crate::store::TripStore;
+use crate::sink::{Outputs, RowTally, open_workers};
+use crate::store::AnyStore;
 
 /// Consumer group of replays. It has no members and no committed offsets.
 const GROUP: &str = "tstar-reread";
@@ -53,19 +54,23 @@ impl TopicReplay {
         versions_before(&self.epochs, &ends)
     }
 
-    /// Reads the spans epoch by epoch, each with its own rules: devices may move between partitions
-    /// from one epoch to the next.
+    /// Writes the spans to `trips` and `outputs` epoch by epoch, each with its own rules: devices
+    /// may move between partitions from one epoch to the next. `tally` counts the rows. A signal
+    /// ends it with this state of the work.
     ///
     /// # Errors
-    /// Records expired, the brokers or the store fail, or a partition stopped.
-    pub async fn run<T: TripStore + 'static, S: Sink + 'static>(
+    /// Records expired, the brokers or the store fail, a partition stopped, or a signal ended it.
+    pub async fn run(
         &self,
-        open: OpenWorker<T, S>,
+        trips: AnyStore,
+        (outputs, tally): (Outputs, Option<RowTally>),
         (pace, notify): (ProcessorConfig, OnEvent),
-        stop: impl Future<Output = ()>,
-    ) -> Result<Report, DaemonError> {
+        (cancel, partial): (&Cancel, PartialResult),
+    ) -> anyhow::Result<SampleCounts> {
+        let open = open_workers(move || Arc::new(trips.for_worker()), outputs, tally);
+        let mut signal = cancel.clone();
+        let (mut stop, mut is_stopped) = (pin!(signal.wait()), false);
         let mut counts = SampleCounts::default();
-        tokio::pin!(stop);
         for (nth, spans) in by_epoch(&self.epochs, &self.spans) {
             let epoch = &self.epochs[nth];
             let plan = ConsumerConfig {
@@ -93,13 +98,17 @@ impl TopicReplay {
             counts.add(&report.counts);
             // A daemon continues with the other partitions; a replay has to be complete.
             if let Some(error) = report.partition_error {
-                return Err(error.into());
+                return Err(DaemonError::from(error).into());
             }
-            if report.drained != DrainResult::All || report.stopped {
-                return Ok(Report { counts, ..report });
+            is_stopped = report.stopped;
+            if report.drained != DrainResult::All || is_stopped {
+                break;
             }
         }
-        Ok(Report { counts, drained: DrainResult::All, stopped: false, partition_error: None })
+        match cancel.stopped(partial) {
+            Some(stopped) if is_stopped => Err(stopped.into()),
+            _ => Ok(counts),
+        }
     }
 
     /// A reader of an epoch's records with all schemas of the store, filtered by device.

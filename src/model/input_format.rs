@@ -1,9 +1,13 @@
 //! The formats of input files: how their bytes are split into records.
 
+use serde::{Deserialize, Serialize};
+
 use super::named::named;
 
 named! {
     /// Format of an input file.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
     InputFormat {
         /// A JSON value per line.
         Ndjson = "ndjson",

@@ -139,7 +139,7 @@ fn fence_table_writers(brokers: &Brokers, topics: &Topics, newest: &Epoch) -> an
     let table = table_topic(&newest.topic);
     if topics.partitions(&table)?.is_some() {
         for partition in 0..newest.partitions {
-            Transactions::init(brokers, &table_transactional_id(&table, partition))?;
+            Transactions::init(brokers, &table_transactional_id(&table, partition), None)?;
         }
     }
     Ok(())

@@ -48,11 +48,15 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The trips of one device or of all.
+    /// The trips of one device or of all that have all these tags.
     ///
     /// # Errors
     /// The prefix is malformed or names another device.
-    pub fn new(device: Option<DeviceId>, span: TripSpan<'_>) -> anyhow::Result<Self> {
+    pub fn new(
+        device: Option<DeviceId>,
+        span: TripSpan<'_>,
+        tags: Vec<TagFilter>,
+    ) -> anyhow::Result<Self> {
         let all = DeviceScope::All;
         let by_overlap = |scope, from_ms, upto_ms| (scope, from_ms, upto_ms, false);
         let (device, (scope, from_ms, upto_ms, by_t_star)) = match (device, span) {
@@ -79,14 +83,7 @@ impl Selection {
         if upto_ms < from_ms {
             return Err(InvalidRequest("the range of times ends before it begins".into()).into());
         }
-        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, tags: Vec::new() })
-    }
-
-    /// Only trips with these tags.
-    #[must_use]
-    pub fn with_tags(mut self, tags: Vec<TagFilter>) -> Self {
-        self.tags = tags;
-        self
+        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, tags })
     }
 
     fn contains(&self, row: &TripRow, tags: &TripTags) -> bool {
@@ -107,19 +104,26 @@ pub async fn export(
 ) -> anyhow::Result<LeftOut> {
     let reader = Reader { store, selection, has_tags: store.has_tags().await? };
     let mut out = Output { each, left_out: LeftOut::default() };
-    if let Some(device) = &selection.device {
-        let _snapshot = store.snapshot()?;
-        reader.export_device(device, &mut out).await?;
-        return Ok(out.left_out);
-    }
+    let has_snapshots = store.snapshot()?.is_some();
     let mut pages = DevicePages::new(store, selection.scope);
-    while let Some(devices) = pages.next().await? {
-        match store.embedded() {
-            Some(_) => reader.export_snapshots(&devices, &mut out).await?,
-            None => reader.export_ahead(&devices, &mut out).await?,
+    loop {
+        let devices = match &selection.device {
+            Some(device) => vec![device.to_string()],
+            None => pages.next().await?.unwrap_or_default(),
+        };
+        if has_snapshots {
+            for device in &devices {
+                // Trips of one device may merge, so its pages are of one moment.
+                let _snapshot = store.snapshot()?;
+                reader.export_device(device, &mut out).await?;
+            }
+        } else {
+            reader.export_ahead(&devices, &mut out).await?;
+        }
+        if devices.is_empty() || selection.device.is_some() {
+            return Ok(out.left_out);
         }
     }
-    Ok(out.left_out)
 }
 
 /// Where trips go.
@@ -147,21 +151,6 @@ struct Reader<'a, S> {
     selection: &'a Selection,
     /// Whether any trip may have tags.
     has_tags: bool,
-}
-
-impl Reader<'_, AnyStore> {
-    /// Exports devices in turn. Trips of one device may merge, so its pages are of one moment.
-    async fn export_snapshots(
-        &self,
-        devices: &[String],
-        out: &mut Output<impl FnMut(Tagged<'_>) -> anyhow::Result<()>>,
-    ) -> anyhow::Result<()> {
-        for device in devices {
-            let _snapshot = self.store.snapshot()?;
-            self.export_device(device, out).await?;
-        }
-        Ok(())
-    }
 }
 
 impl<S: TripStore + SideTables> Reader<'_, S> {
@@ -262,7 +251,7 @@ mod tests {
 
     fn all() -> Selection {
         let span = TripSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
-        Selection::new(None, span).unwrap()
+        Selection::new(None, span, Vec::new()).unwrap()
     }
 
     fn starts(
@@ -295,7 +284,7 @@ mod tests {
             assert_eq!(starts(&store, &all(), |_| ()), (expected, 0), "{count}");
         }
         let span = TripSpan::Overlapping(DeviceTime(13 * 3_600_000), DeviceTime(20 * 3_600_000));
-        let some = Selection::new(None, span).unwrap();
+        let some = Selection::new(None, span, Vec::new()).unwrap();
         assert_eq!(starts(&store, &some, |_| ()), (vec![10, 15, 20], 0));
     }
 
@@ -327,11 +316,11 @@ mod tests {
             (Some(one.clone()), "197001", true),
             (Some(one.clone()), "truck-17~1970", true),
         ] {
-            let selection = Selection::new(device, TripSpan::Prefix(prefix)).unwrap();
+            let selection = Selection::new(device, TripSpan::Prefix(prefix), Vec::new()).unwrap();
             assert_eq!(selection.contains(&row, &TripTags::new()), is_in, "{prefix}");
             assert_eq!(selection.device.is_some(), prefix != "1970-01-01" && prefix != "19700102");
         }
-        Selection::new(Some(one), TripSpan::Prefix("truck-2~1970")).unwrap_err();
-        Selection::new(None, TripSpan::Prefix("truck-17~")).unwrap_err();
+        Selection::new(Some(one), TripSpan::Prefix("truck-2~1970"), Vec::new()).unwrap_err();
+        Selection::new(None, TripSpan::Prefix("truck-17~"), Vec::new()).unwrap_err();
     }
 }

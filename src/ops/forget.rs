@@ -6,12 +6,12 @@
 use serde::Serialize;
 
 use super::InvalidRequest;
-use crate::log::forget::{ForgetPlan, ForgetRecord, ForgetRequest, ForgetState, PAGE, rules};
+use crate::log::forget::{ForgetPlan, ForgetRecord, ForgetRequest, ForgetState, rules};
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::{format_duration, format_time};
 use crate::model::visible::visible;
-use crate::store::{AnyStore, DeviceScope, TripStore, latest_end};
+use crate::store::{AnyStore, DevicePages, DeviceScope, latest_end};
 
 /// How far past the last sample a time needs no confirmation, ms: ten years. Clocks that are wrong
 /// by that much exist, and devices that are erased so late hardly do.
@@ -55,13 +55,12 @@ impl ForgetRequest<'_> {
             return Ok(());
         }
         let mut latest: Option<(String, DeviceTime)> = None;
-        let mut after = None;
-        loop {
-            let devices = match &self.device {
-                Some(device) => vec![device.to_string()],
-                None => store.devices(DeviceScope::All, after.as_deref(), PAGE).await?,
-            };
-            after = devices.last().cloned();
+        let mut pages = DevicePages::new(store, DeviceScope::All);
+        let mut page = match &self.device {
+            Some(device) => Some(vec![device.to_string()]),
+            None => pages.next().await?,
+        };
+        while let Some(devices) = page {
             for device in devices {
                 let Some(end) = latest_end(store, &device).await? else { continue };
                 if self.before_ms <= end.end_ms.saturating_add(MAX_BEYOND_MS) {
@@ -71,9 +70,7 @@ impl ForgetRequest<'_> {
                     latest = Some((device, end.end_ms));
                 }
             }
-            if after.is_none() || self.device.is_some() {
-                break;
-            }
+            page = if self.device.is_some() { None } else { pages.next().await? };
         }
         let Some((device, end_ms)) = latest else { return Ok(()) };
         let (before, end) = (format_time(self.before_ms.ms()), format_time(end_ms.ms()));

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::source::file::{self, FileSource, Options};
 use crate::source::spill::Spill;
 use crate::source::{Batch, Decoder, Source, SourceError};
-use crate::store::EmbeddedStore;
+use crate::store::{EmbeddedStore, LetterFilter};
 
 /// Why files cannot be imported into a keyspace.
 const NO_KEYSPACE: &str = "files cannot be imported into a keyspace directly: its versions are \
@@ -196,7 +196,16 @@ pub async fn ingest(
         (Err(RunError::Source(error)), _) => Some(error.into()),
         (Err(error), _) => return Err(error.into()),
     };
-    let problems = problems(&store, processor.counts(), last_letter)?;
+    let first_of = |reason| {
+        let filter = LetterFilter { reason: Some(reason), ..LetterFilter::default() };
+        let mut first = store.dead_letters(&filter, last_letter, 1)?;
+        if first.is_empty() {
+            // A file that is imported again adds no dead letters.
+            first = store.dead_letters(&filter, 0, 1)?;
+        }
+        Ok(first.pop().map(|row| row.letter))
+    };
+    let problems = problems(processor.counts(), first_of)?;
     let mut warnings = watch.warnings(&rules, processor.counts(), processor.limited_trips());
     warnings.extend(source.source.cut_files().iter().map(file_cut));
     if stopped.is_none() && processor.counts().delivered == 0 {

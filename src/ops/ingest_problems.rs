@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::model::reason::DeadReason;
 use crate::source::{RecordContext, suggest};
-use crate::store::{DeadLetter, EmbeddedStore, LetterFilter, StoreError};
+use crate::store::{DeadLetter, StoreError};
 use crate::telemetry::counts::SampleCounts;
 
 /// Number of reasons that an import reports.
@@ -35,14 +35,13 @@ pub struct FirstLetter {
 }
 
 /// The most frequent reasons, if more than half of the samples could not be used; else none.
-/// `before` is the number of the last dead letter from before the import.
+/// `first_of` finds the first dead letter of a reason.
 ///
 /// # Errors
-/// The database fails.
+/// The letters cannot be read.
 pub(super) fn problems(
-    store: &EmbeddedStore,
     counts: &SampleCounts,
-    before: i64,
+    first_of: impl Fn(DeadReason) -> Result<Option<DeadLetter>, StoreError>,
 ) -> Result<Vec<Problem>, StoreError> {
     if counts.dead() * 2 <= counts.delivered {
         return Ok(Vec::new());
@@ -52,18 +51,9 @@ pub(super) fn problems(
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let mut problems = Vec::new();
     for (reason, count) in reasons.into_iter().take(MAX_PROBLEMS) {
-        let first_after = |after| {
-            let filter = LetterFilter { reason: Some(reason), ..LetterFilter::default() };
-            Ok::<_, StoreError>(store.dead_letters(&filter, after, 1)?.pop())
-        };
-        let first = match first_after(before)? {
-            // A file that is imported again adds no dead letters.
-            None => first_after(0)?,
-            first => first,
-        };
         // Purged by another command: nothing to show.
-        let Some(first) = first else { continue };
-        let DeadLetter { origin, line, message, value, .. } = first.letter;
+        let Some(first) = first_of(reason)? else { continue };
+        let DeadLetter { origin, line, message, value, .. } = first;
         let preset = suggest(&value, &RecordContext::of_file(&origin)).map(|preset| preset.name);
         let first = FirstLetter { origin, line, message, preset };
         problems.push(Problem { reason: reason.name(), count, first });

@@ -1,22 +1,17 @@
-//! Rebuild: reads the log of a store under other rules into a second store, and compares the trips
-//! and ids of both.
+//! Rebuild: reads the log of a store under other rules into a second store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ingest::{IngestRequest, ingest};
-use super::tags::{self, CopiedTags};
-use super::verify::ids::{self, Ids};
 use super::{InvalidRequest, SignalListener};
 use crate::log::copy::CopyRequest;
 use crate::log::{Log, ReadProgress};
 use crate::model::rules::Rules;
 use crate::model::rules_request::RulesRequest;
-use crate::model::tag::Tag;
 use crate::model::time::format_duration;
 use crate::pipeline::daemon::OnEvent;
 use crate::pipeline::processor::SampleCounts;
-use crate::settings::Settings;
 use crate::store::AnyStore;
 
 /// Reads the log of a store into a new one, by the rules that its settings give.
@@ -51,25 +46,4 @@ fn other_rules(given: &RulesRequest, source: &Rules) -> Result<Rules, InvalidReq
         format_duration(rules.max_gap_ms),
         format_duration(rules.max_duration_ms)
     )))
-}
-
-/// Compares the trips and ids of the old store with those of the new one.
-///
-/// # Errors
-/// One of the stores cannot be read.
-pub async fn compare_ids(old: &AnyStore, new: &Settings) -> anyhow::Result<Ids> {
-    Ok(ids::compare(old, &new.reader().await?).await?)
-}
-
-/// Copies the tags of the old store to the new one. `on_uncovered` hears of each that no trip there
-/// covers.
-///
-/// # Errors
-/// One of the stores cannot be read, or the new one cannot be written.
-pub async fn copy_tags(
-    old: &AnyStore,
-    new: &Settings,
-    on_uncovered: impl FnMut(&str, &Tag),
-) -> anyhow::Result<CopiedTags> {
-    Ok(tags::copy(old, &new.reader().await?, on_uncovered).await?)
 }

@@ -19,12 +19,12 @@ use crate::pipeline::daemon::{
     self, DaemonError, DaemonEvent, LiveWorkers, OnEvent, Options, Owners, Report, preflight,
 };
 use crate::pipeline::processor::ProcessorConfig;
-use crate::pipeline::schemas::{FindSchemas, RegistryAccess, find_schemas};
+use crate::pipeline::schemas::{RegistryAccess, find_schemas};
 use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::sink::table::TableTopic;
 use crate::sink::{OutputTopics, Outputs, open_workers};
-use crate::store::{Access, AnyStore, AskKeys, EmbeddedStore, OpenOptions, StoreUrl};
+use crate::store::{Access, AnyStore, OpenOptions, StoreUrl};
 use crate::views::table::{AVRO_SCHEMA, TableFormat};
 
 /// Delay before brokers that do not respond are asked again.
@@ -68,6 +68,14 @@ fn table_partitions(settings: &Settings) -> anyhow::Result<Option<i32>> {
     Ok(Some(count))
 }
 
+/// What is read, and where it is written.
+struct Prepared {
+    store: AnyStore,
+    outputs: Outputs,
+    epochs: Vec<Epoch>,
+    assignment: Assignment,
+}
+
 /// A log that passed the preflight checks.
 struct CheckedLog {
     topics: Arc<Topics>,
@@ -98,11 +106,11 @@ pub async fn run(
         table_partitions: table_partitions(settings)?,
         on_event,
     };
-    let rules = daemon.new_rules();
-    match AnyStore::open_embedded(&daemon.url, Access::WriteTopic(&rules), &daemon.options)? {
-        Some(store) => daemon.run_into_file(store, cancel).await,
-        None => daemon.run_into_servers(notify, cancel).await,
-    }
+    let prepared = tokio::select! {
+        () = cancel.wait() => return Ok(None),
+        prepared = daemon.prepare(notify) => prepared?,
+    };
+    daemon.read(prepared, cancel).await.map(Some)
 }
 
 struct Daemon<'a> {
@@ -126,48 +134,24 @@ impl Daemon<'_> {
         self.settings.rules_request().over(&Rules::default())
     }
 
-    /// The only instance reads every partition; the file keeps the positions.
-    async fn run_into_file(
-        &self,
-        store: Arc<EmbeddedStore>,
-        cancel: &mut Cancel,
-    ) -> anyhow::Result<Option<Report>> {
-        let any = Arc::new(AnyStore::from(Arc::clone(&store)));
-        let log = tokio::select! {
-            () = cancel.wait() => return Ok(None),
-            log = self.check_log(&any, &[]) => log?,
+    async fn prepare(&self, notify: &Notify) -> anyhow::Result<Prepared> {
+        let (rules, from) = (self.new_rules(), self.request.from);
+        let access = Access::WriteTopic(&rules);
+        let Some(file) = AnyStore::open_embedded(&self.url, access, &self.options)? else {
+            return self.prepare_servers(notify).await;
         };
-        let newest = log.epochs.last().expect("one was made");
-        let stored = |partition| store.position_of(partition);
-        let (topics, layout, from) = (&log.topics, &log.layout, self.request.from);
+        // The only instance reads every partition; the file keeps the positions.
+        let store = AnyStore::from(Arc::clone(&file));
+        let CheckedLog { topics, layout, epochs } = self.check_log(&store, &[]).await?;
+        let newest = epochs.last().expect("one was made");
+        let stored = |partition| file.position_of(partition);
         let positions =
-            preflight::positions(topics, layout, newest, from, stored, &self.on_event).await?;
+            preflight::positions(&topics, &layout, newest, from, stored, &self.on_event).await?;
         for (&position, partition) in positions.iter().zip(0..) {
-            store.set_position(partition, position)?;
+            file.set_position(partition, position)?;
         }
-        let (trips, outputs) = (any.for_worker(), Outputs::File(store));
-        let schemas = find_schemas(Arc::clone(&any), self.registry_access());
-        let ask = (any.ask_keys(), schemas);
-        self.read((trips, outputs), log, Assignment::All(positions), ask, cancel).await.map(Some)
-    }
-
-    /// Any number of instances share the partitions; the consumer group keeps the positions.
-    async fn run_into_servers(
-        &self,
-        notify: &Notify,
-        cancel: &mut Cancel,
-    ) -> anyhow::Result<Option<Report>> {
-        let prepared = tokio::select! {
-            () = cancel.wait() => return Ok(None),
-            prepared = self.prepare_servers(notify) => prepared?,
-        };
-        let (store, outputs, log) = prepared;
-        let schemas = find_schemas(Arc::new(store.for_worker()), self.registry_access());
-        let ask = (Arc::new(store.for_worker()).ask_keys(), schemas);
-        let epoch = log.epochs.last().cloned().map(Arc::new);
-        let outputs = Outputs::Topics(Arc::new(outputs), epoch);
-        let assignment = Assignment::Group { from: self.request.from };
-        self.read((store, outputs), log, assignment, ask, cancel).await.map(Some)
+        let (outputs, assignment) = (Outputs::File(file), Assignment::All(positions));
+        Ok(Prepared { store, outputs, epochs, assignment })
     }
 
     /// Where schemas are asked for that the store does not have.
@@ -185,10 +169,8 @@ impl Daemon<'_> {
         format!("the Kafka brokers `{}`", self.request.brokers.addresses())
     }
 
-    async fn prepare_servers(
-        &self,
-        notify: &Notify,
-    ) -> anyhow::Result<(AnyStore, OutputTopics, CheckedLog)> {
+    /// Any number of instances share the partitions; the consumer group keeps the positions.
+    async fn prepare_servers(&self, notify: &Notify) -> anyhow::Result<Prepared> {
         let (request, settings) = (self.request, self.settings);
         self.needs(format!("the CQL nodes of `{}`", self.url));
         let on_event = Arc::clone(&self.on_event);
@@ -222,7 +204,9 @@ impl Daemon<'_> {
             let table = TableTopic { name, partitions, format, division, max_bytes };
             outputs.write_table(table, &log.topics).await?;
         }
-        Ok((store, outputs, log))
+        let outputs = Outputs::Topics(Arc::new(outputs), log.epochs.last().cloned().map(Arc::new));
+        let assignment = Assignment::Group { from: request.from };
+        Ok(Prepared { store, outputs, epochs: log.epochs, assignment })
     }
 
     /// The encoding of values of the table topic: Avro if there is a registry, which is waited for.
@@ -300,14 +284,8 @@ impl Daemon<'_> {
     }
 
     /// Reads until `cancel`.
-    async fn read(
-        &self,
-        (store, outputs): (AnyStore, Outputs),
-        log: CheckedLog,
-        assignment: Assignment,
-        (ask_keys, find_schemas): (AskKeys, FindSchemas),
-        cancel: &mut Cancel,
-    ) -> anyhow::Result<Report> {
+    async fn read(&self, prepared: Prepared, cancel: &mut Cancel) -> anyhow::Result<Report> {
+        let Prepared { store, outputs, epochs, assignment } = prepared;
         let (request, settings) = (self.request, self.settings);
         let memory = usize::try_from(settings.memory).unwrap_or(usize::MAX);
         let plan = ConsumerConfig {
@@ -315,7 +293,7 @@ impl Daemon<'_> {
             topic: settings.topic.clone(),
             member: settings.member.clone(),
             assignment,
-            epoch: log.epochs.last().expect("one was made").clone(),
+            epoch: epochs.last().expect("one was made").clone(),
             // The rest is for trips, and for what the client holds.
             memory: memory / 8,
         };
@@ -333,13 +311,14 @@ impl Daemon<'_> {
             let names = (settings.member.group.clone(), settings.topic.clone());
             following.spawn(owners.follow(plan.brokers.clone(), names, plan.epoch.division()));
         }
+        let store = Arc::new(store);
         let options = Options {
             plan,
-            epochs: log.epochs,
+            epochs,
             pace: ProcessorConfig::daemon(settings),
             notify: Arc::clone(&self.on_event),
-            ask_keys: Some(ask_keys),
-            find_schemas,
+            ask_keys: Some(Arc::clone(&store).ask_keys()),
+            find_schemas: find_schemas(Arc::clone(&store), self.registry_access()),
             live: Arc::clone(&request.live),
         };
         let open = open_workers(move || Arc::new(store.for_worker().timed()), outputs, None);

@@ -6,7 +6,7 @@ use super::Notify;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::kafka::topic::Topics;
-use crate::simulate::{Fleet, FleetSettings};
+use crate::simulate::{Event, Fleet, FleetSettings};
 
 /// Maximum number of records in flight, that is, sent and not yet acknowledged.
 const RECORDS_IN_FLIGHT: usize = 10_000;
@@ -32,27 +32,21 @@ pub async fn send(
 ) -> anyhow::Result<()> {
     Topics::new(brokers)?.needed(topic)?;
     let producer = Producer::new(brokers, notify)?;
-    let mut records = Vec::with_capacity(RECORDS_IN_FLIGHT);
-    for event in Fleet::new(fleet)? {
+    let record = |event: Event| {
         let mut value = Vec::new();
         event.write_line(&mut value)?;
         // A record has no line end.
         value.pop();
         let key = Some(event.device_id().into_bytes());
-        records.push(ProducerRecord { key, value, ..ProducerRecord::default() });
-        if records.len() == RECORDS_IN_FLIGHT {
-            send_records(&producer, topic, &records).await?;
-            records.clear();
+        Ok(ProducerRecord { key, value, ..ProducerRecord::default() })
+    };
+    let mut records = Fleet::new(fleet)?.map(record);
+    loop {
+        let next = records.by_ref().take(RECORDS_IN_FLIGHT).collect::<io::Result<Vec<_>>>()?;
+        if next.is_empty() {
+            return Ok(());
         }
+        let sent = producer.send(topic, &next).await;
+        sent.map_err(producer.failed("sending samples", topic))?;
     }
-    send_records(&producer, topic, &records).await
-}
-
-async fn send_records(
-    producer: &Producer,
-    topic: &str,
-    records: &[ProducerRecord],
-) -> anyhow::Result<()> {
-    let sent = producer.send(topic, records).await;
-    Ok(sent.map_err(producer.failed("sending samples", topic))?)
 }

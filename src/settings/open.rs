@@ -182,7 +182,7 @@ impl Settings {
     pub fn daemon_brokers(&self, options: BTreeMap<String, String>) -> Result<Brokers, KafkaError> {
         match &*self.kafka_password_file {
             "" => Brokers::new(&self.brokers, options),
-            file => Brokers::with_password_file(&self.brokers, options, Path::new(file)),
+            file => Brokers::with_password_file(&self.brokers, options, Some(Path::new(file))),
         }
     }
 

@@ -27,7 +27,7 @@ pub fn feed_record(subject: &Subject<'_>, event: String) -> ProducerRecord {
         key: Some(subject.device_id.as_bytes().to_vec()),
         value: event.into_bytes(),
         headers: headers(subject),
-        timestamp_ms: None,
+        ..ProducerRecord::default()
     }
 }
 

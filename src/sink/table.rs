@@ -141,8 +141,9 @@ impl TableTopic {
     fn tombstone(&self, device_id: &str, t_star_ms: DeviceTime) -> Result<TransactionRecord> {
         let id = text_id(device_id, t_star_ms).map_err(|error| failed(self, error))?;
         let partition = Partitioner::Murmur2.partition(device_id.as_bytes(), self.partitions);
-        let record = ProducerRecord { key: Some(id.into_bytes()), ..ProducerRecord::default() };
-        Ok(TransactionRecord { topic: self.name.clone(), partition, record, is_tombstone: true })
+        let key = Some(id.into_bytes());
+        let record = ProducerRecord { key, partition, ..ProducerRecord::default() };
+        Ok(TransactionRecord { topic: self.name.clone(), record, is_tombstone: true })
     }
 }
 
@@ -210,8 +211,8 @@ mod tests {
         let (trip, gone) =
             (table.trip(&row(1, 2000)).unwrap(), table.tombstone("21", DeviceTime(7)));
         let gone = gone.unwrap();
-        assert_eq!(trip.partition, Partitioner::Murmur2.partition(b"21", 4));
-        assert_eq!(gone.partition, trip.partition);
+        assert_eq!(trip.record.partition, Partitioner::Murmur2.partition(b"21", 4));
+        assert_eq!(gone.record.partition, trip.record.partition);
         assert_ne!(gone.record.key, trip.record.key);
         assert_eq!((gone.is_tombstone, trip.is_tombstone), (true, false));
         assert!(size(&trip.record) <= table.max_bytes);

@@ -35,7 +35,6 @@ impl ProducerClient for TestTopic {
         &self,
         _topic: &str,
         record: &ProducerRecord,
-        _partition: Option<i32>,
     ) -> Result<impl Future<Output = Delivery> + Send + use<>, ClientError> {
         let mut log = self.log.lock().unwrap();
         if std::mem::take(&mut log.is_waited_for) || log.requests.is_empty() {

@@ -16,11 +16,11 @@ use serde_json::json;
 use tstar::internals::identity::DeviceId;
 use tstar::internals::log::Bounds;
 use tstar::internals::log::files::FilesLog;
-use tstar::internals::log::reference::Workspace;
+use tstar::internals::log::reference::{Reference, Workspace};
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, LogTime};
 use tstar::internals::model::time::format_time;
-use tstar::internals::ops::verify::compare::{CompareOptions, compare};
+use tstar::internals::ops::verify::compare::compare;
 use tstar::internals::ops::verify::{Comparison, Difference};
 use tstar::internals::pipeline::processor::{FlushSettings, Processor, ProcessorConfig};
 use tstar::internals::source::file::{FileSource, Options};
@@ -149,11 +149,11 @@ impl ImportedStore {
     }
 
     /// The reference store.
-    pub fn reference(&self) -> SqliteStore {
+    pub fn reference(&self) -> Arc<SqliteStore> {
         let store = Arc::new(SqliteStore::open_reader(&self.store).unwrap());
         let log = FilesLog { store, files: self.files.clone() };
         let room = Workspace { folder: self.folder.dir.path(), memory: 100_000_000 };
-        block_on(log.build(room, |_, _| ())).unwrap().0
+        Arc::new(block_on(log.build(room, |_, _| ())).unwrap().0)
     }
 
     /// The names of the files, as command arguments.
@@ -177,7 +177,7 @@ pub type CompareResult = (Comparison, Vec<(Difference, bool)>);
 
 /// Compares a whole store of files with its reference.
 pub fn compare_all(
-    reference: &SqliteStore,
+    reference: &Arc<SqliteStore>,
     found: &Arc<SqliteStore>,
     repair: bool,
 ) -> CompareResult {
@@ -185,15 +185,15 @@ pub fn compare_all(
 }
 
 pub async fn compare_with(
-    reference: &SqliteStore,
+    reference: &Arc<SqliteStore>,
     found: &AnyStore,
     repair: bool,
 ) -> CompareResult {
     let mut seen = Vec::new();
-    let mut see = |difference: &Difference, left| seen.push((difference.clone(), left));
-    let options = CompareOptions { device_id: None, repair };
-    let bounds = Bounds::default();
-    let compared = compare(reference, found, &options, bounds, &mut see).await.unwrap();
+    let see = |difference: &Difference, left| seen.push((difference.clone(), left));
+    let store = Arc::clone(reference);
+    let reference = Reference { store, records: 0, bounds: Bounds::default() };
+    let compared = compare(reference, found, (None, repair), see).await.unwrap();
     assert_eq!(compared.count(), seen.len() as u64);
     assert_eq!(compared.count_left(), seen.iter().filter(|(_, left)| *left).count() as u64);
     (compared, seen)

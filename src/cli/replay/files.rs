@@ -1,6 +1,5 @@
 //! `replay files`: sends late or historic samples in files to the topic.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -14,9 +13,9 @@ use crate::cli::progress::FileProgress;
 use crate::cli::{exit, report, stop};
 use crate::log::reference::Workspace;
 use crate::log::target::TargetTopic;
+use crate::ops::BadData;
 use crate::ops::replay::TripChanges;
-use crate::ops::replay::files::{self, FileReplayJob, FileReplayOutcome, FileReplayRequest};
-use crate::ops::{BadData, PartialResult};
+use crate::ops::replay::files::{FileReplayJob, FileReplayOutcome, FileReplayRequest, LeftOut};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,9 +66,8 @@ struct Summary {
     applied: bool,
     topic: String,
     samples: u64,
-    bad: BTreeMap<&'static str, u64>,
-    skipped: u64,
-    dropped: BTreeMap<&'static str, u64>,
+    #[serde(flatten)]
+    left_out: LeftOut,
     lines_before: u64,
     /// The summary that `tstar run` would print of the samples; null if they were sent.
     expected: Option<report::Summary>,
@@ -79,12 +77,11 @@ struct Summary {
 
 impl Summary {
     fn new(outcome: FileReplayOutcome) -> Self {
-        let FileReplayOutcome { topic, samples, bad, skipped, dropped, lines_before, preview } =
-            outcome;
-        let expected = preview.as_ref().map(|it| report::Summary::new(&it.counts, None));
-        let changes = preview.as_ref().map(|it| it.changes);
+        let FileReplayOutcome { topic, samples, left_out, lines_before, preview } = outcome;
+        let expected = preview.as_ref().map(|(counts, _)| report::Summary::new(counts, None));
+        let changes = preview.as_ref().map(|(_, changes)| *changes);
         let applied = preview.is_none();
-        Self { applied, topic, samples, bad, skipped, dropped, lines_before, expected, changes }
+        Self { applied, topic, samples, left_out, lines_before, expected, changes }
     }
 }
 
@@ -95,7 +92,10 @@ pub async fn run(args: &FilesArgs, context: &Context, printer: &mut Printer) -> 
     let overrides = args.overrides.read(context)?;
     // Sending needs a store only if one is named or the default one exists.
     let is_optional = args.apply && !settings.is_given("store");
-    let store = files::open_store(&settings, is_optional).await?;
+    let store = match settings.url()?.path() {
+        Some(path) if is_optional && !path.exists() => None,
+        _ => Some(settings.reader().await?),
+    };
     let target = match &store {
         Some(store) => TargetTopic::of_store(store, &settings).await?,
         None => TargetTopic::without_store(&settings).await?,
@@ -104,16 +104,14 @@ pub async fn run(args: &FilesArgs, context: &Context, printer: &mut Printer) -> 
     let job = FileReplayJob::open(request)?;
     let progress = &mut FileProgress::default();
     let outcome = if args.apply {
-        let sender = job.sender(&args.state)?;
-        let mut cancel = stop::on_signals(PartialResult::Sent)?;
-        sender.send(&mut cancel, progress).await?
+        job.send(&args.state, &stop::on_signals, progress).await?
     } else {
         let workspace = Workspace { folder: &args.workspace.work_dir, memory: settings.memory };
         let outcome = job.preview(workspace, progress).await?;
         exit::print_status("nothing was sent; pass --apply to send");
         outcome
     };
-    let bad_lines = outcome.bad_lines();
+    let bad_lines = outcome.left_out.bad_lines();
     printer.json(&Summary::new(outcome))?;
     printer.flush()?;
     if args.strict && bad_lines > 0 {

@@ -6,7 +6,7 @@ use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
 use crate::log::reference::Workspace;
 use crate::model::time::parse_time;
-use crate::ops::replay::topic::{ReplayStart, TopicReplayJob, TopicReplayRequest};
+use crate::ops::replay::topic::{ReplayStart, TopicReplayJob};
 use crate::ops::{InvalidRequest, PartialResult};
 use clap::Args;
 
@@ -70,15 +70,14 @@ pub async fn run(args: &TopicArgs, context: &Context, printer: &mut Printer) -> 
     let from = parse_start(&args.from)?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let store = Arc::new(settings.reader().await?);
-    let request = TopicReplayRequest { from, device };
-    let job = TopicReplayJob::open(&store, &settings, request).await?;
+    let job = TopicReplayJob::open(&store, &settings, (from, device)).await?;
     let partial = if args.apply { PartialResult::Read } else { PartialResult::Nothing };
     let mut cancel = stop::on_signals(partial)?;
     let replayed = if args.apply {
         // A file has one writer: close it before the target opens it.
         drop(store);
         let target = (&settings, args.announce);
-        job.apply(target, progress::notify_warnings(), &mut cancel).await
+        job.apply(target, progress::notify_warnings(), &cancel).await
     } else {
         let workspace = Workspace { folder: &args.workspace.work_dir, memory: settings.memory };
         job.preview(&store, workspace, progress::notify_warnings(), &mut cancel).await

@@ -15,7 +15,7 @@ impl ClientContext for RebalanceContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // The client reports the reason of a failed asynchronous commit only in its log.
         if level as i32 <= RDKafkaLogLevel::Error as i32 || facility == "COMMITFAIL" {
-            (self.on_event)(ConsumerEvent::Warning(self.config.brokers.without_secrets(message)));
+            self.warn(self.config.brokers.without_secrets(message));
         }
     }
 
@@ -37,8 +37,7 @@ impl ClientContext for RebalanceContext {
         }
         // librdkafka treats the end of a partition as an error; the poll handles it.
         if code != Some(RDKafkaErrorCode::PartitionEOF) {
-            let message = self.config.brokers.without_secrets(&format!("{error}: {reason}"));
-            (self.on_event)(ConsumerEvent::Warning(message));
+            self.warn(self.config.brokers.without_secrets(&format!("{error}: {reason}")));
         }
     }
 }

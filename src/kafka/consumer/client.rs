@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol};
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
@@ -18,7 +17,7 @@ use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use crate::kafka::record::Record;
 use crate::kafka::topic::{OffsetRange, at_time};
 use crate::kafka::unreadable::{self, UnreadableBatch};
-use crate::kafka::{KafkaError, offset_list};
+use crate::kafka::{KafkaError, offset_list, offsets_of, partition_list};
 
 /// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -157,14 +156,6 @@ pub trait GroupClient {
     fn sleep(&self, delay: Duration);
 }
 
-fn partition_list(topic: &str, partitions: &[i32]) -> TopicPartitionList {
-    let mut list = TopicPartitionList::new();
-    for &partition in partitions {
-        list.add_partition(topic, partition);
-    }
-    list
-}
-
 /// Redirects partitions that are about to be assigned to the queue of many records.
 fn redirect(client: &BaseConsumer<RebalanceContext>, starts: &[(i32, i64)]) {
     let Some(queue) = Consumer::context(client).queue.get() else { return };
@@ -248,15 +239,18 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
     }
 
     fn incremental_unassign(&self, partitions: &[i32]) -> KafkaResult<()> {
-        Consumer::incremental_unassign(self, &partition_list(topic(self), partitions))
+        Consumer::incremental_unassign(
+            self,
+            &partition_list(topic(self), partitions.iter().copied()),
+        )
     }
 
     fn pause(&self, partitions: &[i32]) -> KafkaResult<()> {
-        Consumer::pause(self, &partition_list(topic(self), partitions))
+        Consumer::pause(self, &partition_list(topic(self), partitions.iter().copied()))
     }
 
     fn resume(&self, partitions: &[i32]) -> KafkaResult<()> {
-        Consumer::resume(self, &partition_list(topic(self), partitions))
+        Consumer::resume(self, &partition_list(topic(self), partitions.iter().copied()))
     }
 
     fn seek(&self, partition: i32, offset: i64) -> KafkaResult<()> {
@@ -268,16 +262,8 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
     }
 
     fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {
-        let asked = partition_list(topic(self), partitions);
-        let committed = self.committed_offsets(asked, REQUEST_TIMEOUT)?;
-        let mut offsets = BTreeMap::new();
-        for element in committed.elements() {
-            element.error()?;
-            if let Offset::Offset(offset) = element.offset() {
-                offsets.insert(element.partition(), offset);
-            }
-        }
-        Ok(offsets)
+        let asked = partition_list(topic(self), partitions.iter().copied());
+        offsets_of(&self.committed_offsets(asked, REQUEST_TIMEOUT)?)
     }
 
     fn extent(&self, partition: i32) -> KafkaResult<OffsetRange> {

@@ -49,8 +49,9 @@ impl PartitionState {
         self.handle.acknowledged().get().max(self.catches_up.unwrap_or(i64::MIN))
     }
 
-    /// Whether the rows have caught up with the group's offset since the last call.
-    pub(super) fn has_caught_up(&mut self) -> bool {
+    /// Notes that the rows have caught up with the group's offset; returns whether they have since
+    /// the last call.
+    pub(super) fn note_caught_up(&mut self) -> bool {
         let acknowledged = self.handle.acknowledged().get();
         self.catches_up.take_if(|until| acknowledged >= *until).is_some()
     }
@@ -73,9 +74,9 @@ impl PartitionState {
         self.ready.push_back(self.batch.finish());
     }
 
-    /// Whether the record at an offset lies in the range to read. Notes when the range ends with
+    /// Notes when the range to read ends with the record at an offset; returns whether that lies in
     /// it.
-    pub(super) fn accepts(&mut self, offset: i64) -> bool {
+    pub(super) fn note_polled(&mut self, offset: i64) -> bool {
         self.at_end |= offset + 1 >= self.end_offset;
         offset < self.end_offset
     }

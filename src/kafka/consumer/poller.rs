@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::client::{GroupClient, Polled, RecordClient};
 use super::rebalance::RebalanceContext;
-use super::{Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MAX_QUEUED_BATCHES};
+use super::{Assignment, ConsumerConfig, DrainResult, MAX_QUEUED_BATCHES};
 use crate::kafka::partition_handle::WorkerExit;
 use crate::kafka::record::Record;
 use crate::kafka::rights::Right;
@@ -124,7 +124,10 @@ impl<C: RecordClient> Poller<C> {
         }
         self.poll_records()?;
         self.context().fault()?;
-        self.restart_workers()?;
+        self.context().report_caught_up();
+        for asking in self.context().to_restart() {
+            self.context().restart(self.client.group(), asking)?;
+        }
         self.send_batches();
         self.commit();
         if let Some(error) = self.brokers_lost() {
@@ -140,10 +143,6 @@ impl<C: RecordClient> Poller<C> {
 
     fn config(&self) -> &ConsumerConfig {
         &self.context().config
-    }
-
-    fn warn(&self, what: String) {
-        (self.context().on_event)(ConsumerEvent::Warning(what));
     }
 
     /// Polls records until the next send is due, or none is available.
@@ -197,7 +196,7 @@ impl<C: RecordClient> Poller<C> {
         let mut state = client.context().state();
         // The partition was revoked meanwhile: its next worker reads the record.
         let Some(held) = state.held.get_mut(&record.partition) else { return };
-        if !held.accepts(record.offset.get()) {
+        if !held.note_polled(record.offset.get()) {
             return;
         }
         held.batch.push(record);
@@ -214,7 +213,7 @@ impl<C: RecordClient> Poller<C> {
             match self.client.group().unreadable(partition, offset) {
                 Ok(None) => (),
                 Ok(Some(batch)) => self.skip_batch(partition, batch),
-                Err(error) => self.warn(error.to_string()),
+                Err(error) => self.context().warn(error.to_string()),
             }
         }
     }
@@ -222,18 +221,18 @@ impl<C: RecordClient> Poller<C> {
     fn skip_batch(&self, partition: i32, batch: UnreadableBatch) {
         let UnreadableBatch { first, last, problem } = &batch;
         if let Err(error) = self.client.group().seek(partition, last + 1) {
-            return self.warn(format!(
+            return self.context().warn(format!(
                 "partition {partition}: cannot skip the batch from offset {first} to {last}: \
                  {error}"
             ));
         }
-        self.warn(format!(
+        self.context().warn(format!(
             "partition {partition}: the batch from offset {first} to {last} cannot be unpacked, \
              and is now one dead letter: {problem}"
         ));
         let mut state = self.context().state();
         let Some(held) = state.held.get_mut(&partition) else { return };
-        if held.accepts(*last) {
+        if held.note_polled(*last) {
             held.batch.push_unreadable(batch);
         }
     }
@@ -249,14 +248,6 @@ impl<C: RecordClient> Poller<C> {
             held.resume(client);
             held.close_at_end(client);
         }
-    }
-
-    /// Replaces workers that ask for it, and reports partitions that caught up.
-    fn restart_workers(&self) -> Result<(), KafkaError> {
-        self.context().report_caught_up();
-        let client = self.client.group();
-        let asking = self.context().to_restart();
-        asking.into_iter().try_for_each(|which| self.context().restart(client, which))
     }
 
     /// Whether every span was read and processed.
@@ -337,7 +328,7 @@ impl<C: RecordClient> Poller<C> {
         let partitions = self.context().close_all();
         // Without the pause, the client would keep fetching records that no worker takes.
         if let Err(error) = self.client.group().pause(&partitions) {
-            self.warn(error.to_string());
+            self.context().warn(error.to_string());
         }
         self.closing = Some(Closing { deadline, drained: None, error });
     }

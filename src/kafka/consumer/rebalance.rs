@@ -111,6 +111,10 @@ impl RebalanceContext {
         self.stop.load(Ordering::Acquire)
     }
 
+    pub(super) fn warn(&self, what: String) {
+        (self.on_event)(ConsumerEvent::Warning(what));
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of the lock panics")
     }
@@ -193,7 +197,7 @@ impl RebalanceContext {
         (partition, why): (i32, Restart),
     ) -> Result<(), KafkaError> {
         let warn = |what: String| {
-            (self.on_event)(ConsumerEvent::Warning(format!("partition {partition}: {what}")));
+            self.warn(format!("partition {partition}: {what}"));
         };
         let (acknowledged, to_commit) = {
             let state = self.state();
@@ -237,7 +241,7 @@ impl RebalanceContext {
     /// Reports partitions whose rows have caught up with the group's offset.
     pub(super) fn report_caught_up(&self) {
         let mut state = self.state();
-        for held in state.held.values_mut().filter_map(|held| held.has_caught_up().then_some(held))
+        for held in state.held.values_mut().filter_map(|held| held.note_caught_up().then_some(held))
         {
             (self.on_event)(ConsumerEvent::CaughtUp { partition: held.partition });
         }
@@ -351,14 +355,14 @@ impl RebalanceContext {
     /// Reports a commit that did not reach the brokers, or that they refused; it is repeated.
     fn report_lost(&self, partition: i32, offset: i64) {
         ::metrics::counter!(telemetry::COMMITS_REPEATED).increment(1);
-        (self.on_event)(ConsumerEvent::Warning(format!(
+        self.warn(format!(
             "partition {partition}: the brokers do not keep offset {offset}, which was committed; \
              committing it again"
-        )));
+        ));
     }
 
     fn warn_not_committed(&self, error: &ClientError) {
-        (self.on_event)(ConsumerEvent::Warning(format!("offsets were not committed: {error}")));
+        self.warn(format!("offsets were not committed: {error}"));
     }
 
     /// Processes a rebalance: partitions are assigned to this member, or else revoked.
@@ -425,7 +429,7 @@ impl RebalanceContext {
         // paused when it is assigned again.
         for held in revoked.iter().filter(|held| held.paused) {
             if let Err(error) = client.resume(&[held.partition]) {
-                (self.on_event)(ConsumerEvent::Warning(error.to_string()));
+                self.warn(error.to_string());
             }
         }
         // Without those that were not taken.

@@ -131,20 +131,21 @@ impl Results {
         self.list.extend(std::iter::repeat_n(result, count));
         Ok(())
     }
+}
 
-    /// Adds the bad samples of a record that have no entry; they follow those that have one.
-    fn push_others(&mut self, batch: &Batch, status: &'static str) -> Result<(), IngestError> {
-        for (reason, count) in batch.arrays.values().flat_map(|array| &array.more) {
-            let reason = Some(reason.name());
-            self.push(SampleResult { status, reason, message: None }, *count)?;
-        }
-        Ok(())
-    }
+/// The results of the bad samples of a record that have no entry; they follow those that have one.
+fn other_results(batch: &Batch, status: &'static str) -> impl Iterator<Item = (SampleResult, u64)> {
+    let others = batch.arrays.values().flat_map(|array| &array.more);
+    others.map(move |(reason, count)| (SampleResult::of_reason(status, reason.name()), *count))
 }
 
 impl SampleResult {
     fn accepted(status: &'static str) -> Self {
         Self { status, reason: None, message: None }
+    }
+
+    fn of_reason(status: &'static str, reason: &'static str) -> Self {
+        Self { status, reason: Some(reason), message: None }
     }
 
     /// What became of the sample.
@@ -242,11 +243,10 @@ async fn append_to_file(
         let record = records.get(nth);
         let place = (&position, results.left());
         reader.split(&mut template, (record, &context), place, &mut batch)?;
-        for outcome in processor.absorb_traced(&batch).await? {
-            let (result, count) = stored_result(outcome);
+        let outcomes = processor.absorb_traced(&batch).await?.into_iter().map(stored_result);
+        for (result, count) in outcomes.chain(other_results(&batch, DEAD)) {
             results.push(result, count)?;
         }
-        results.push_others(&batch, DEAD)?;
     }
     processor.flush().await?;
     Ok(results.list)
@@ -257,12 +257,11 @@ fn stored_result(outcome: EntryOutcome) -> (SampleResult, u64) {
     match outcome {
         EntryOutcome::Counted(status, count) => (SampleResult::accepted(status), count),
         EntryOutcome::Dropped(reason, count) => {
-            let reason = Some(reason.name());
-            (SampleResult { status: DROPPED, reason, message: None }, count)
+            (SampleResult::of_reason(DROPPED, reason.name()), count)
         }
         EntryOutcome::Dead(reason, message) => {
-            let (reason, message) = (Some(reason.name()), Some(message));
-            (SampleResult { status: DEAD, reason, message }, 1)
+            let result = SampleResult::of_reason(DEAD, reason.name());
+            (SampleResult { message: Some(message), ..result }, 1)
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reader::Reader;
-use super::{IngestError, Records, Results, SampleResult};
+use super::{IngestError, Records, Results, SampleResult, other_results};
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
@@ -163,7 +163,7 @@ fn decode(
             continue;
         }
         decoded.results.extend(batch.entries.iter().map(|entry| sent_result(entry, problem)));
-        decoded.results.extend(other_results(&batch));
+        decoded.results.extend(other_results(&batch, REFUSED));
     }
     Ok(decoded)
 }
@@ -208,7 +208,7 @@ fn add_unusable(
     let is_whole_sent =
         reader.needs_whole_records() && batch.entries.iter().any(|entry| entry.content.is_ok());
     // With too many bad elements, the array becomes one dead letter.
-    let is_one = reader.needs_whole_records() || other_results(batch).next().is_some();
+    let is_one = reader.needs_whole_records() || other_results(batch, REFUSED).next().is_some();
     let mut of_whole = Vec::new();
     for entry in &batch.entries {
         let (mut result, count) = sent_result(entry, None);
@@ -226,13 +226,9 @@ fn add_unusable(
             _ => decoded.results.push((result, count)),
         }
     }
-    let others = other_results(batch);
     match is_whole_sent {
-        true => decoded.results.extend(others.map(|(result, count)| {
-            let status = DEAD;
-            (SampleResult { status, ..result }, count)
-        })),
-        false => of_whole.extend(others),
+        true => decoded.results.extend(other_results(batch, DEAD)),
+        false => of_whole.extend(other_results(batch, REFUSED)),
     }
     if !of_whole.is_empty() {
         decoded.add_dead(reader, (record, context), of_whole);
@@ -260,19 +256,11 @@ impl Decoded {
     }
 }
 
-/// The results of the bad samples of a record that have no entry.
-fn other_results(batch: &Batch) -> impl Iterator<Item = (SampleResult, u64)> {
-    batch.arrays.values().flat_map(|array| &array.more).map(|(reason, count)| {
-        let reason = Some(reason.name());
-        (SampleResult { status: REFUSED, reason, message: None }, *count)
-    })
-}
-
 /// The result of the samples of an entry, and their number; `problem` is why they were not sent.
 fn sent_result(entry: &Entry, problem: Option<&str>) -> (SampleResult, u64) {
     let refused = |reason: DeadReason, message: &str| {
-        let (reason, message) = (Some(reason.name()), Some(message.to_owned()));
-        (SampleResult { status: REFUSED, reason, message }, 1)
+        let result = SampleResult::of_reason(REFUSED, reason.name());
+        (SampleResult { message: Some(message.to_owned()), ..result }, 1)
     };
     match (&entry.content, problem) {
         (Ok(_), None) => (SampleResult::accepted(SENT), 1),
@@ -280,8 +268,7 @@ fn sent_result(entry: &Entry, problem: Option<&str>) -> (SampleResult, u64) {
         (Err(NoSample::Dead(error)), _) => refused(error.reason, &error.message),
         (Err(NoSample::Skipped(count)), _) => (SampleResult::accepted(SKIPPED), u64::from(*count)),
         (Err(NoSample::Dropped(reason, count)), _) => {
-            let reason = Some(reason.name());
-            (SampleResult { status: DROPPED, reason, message: None }, u64::from(*count))
+            (SampleResult::of_reason(DROPPED, reason.name()), u64::from(*count))
         }
     }
 }

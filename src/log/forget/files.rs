@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE, rules};
+use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, rules};
 use crate::identity::DeviceId;
 use crate::log::device_partition::latest_trip;
 use crate::model::epoch::LogPartition;
@@ -10,7 +10,7 @@ use crate::model::failure::NoResult;
 use crate::model::rules::Rules;
 use crate::pipeline::processor::{Processor, ProcessorConfig};
 use crate::source::{Batch, Control};
-use crate::store::{AnyStore, DeviceScope, EmbeddedStore, TripStore};
+use crate::store::{AnyStore, DevicePages, DeviceScope, EmbeddedStore};
 
 /// A checked request to a store of files.
 pub struct FileForget<'a> {
@@ -50,18 +50,14 @@ impl<'a> FileForget<'a> {
             self.erase_devices(&mut processor, vec![device.clone()], on_event).await?;
             return Ok(1);
         }
-        let (mut after, mut erased): (Option<String>, _) = (None, 0);
-        loop {
-            let devices = store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
-            after = devices.last().cloned();
-            if after.is_none() {
-                return Ok(erased);
-            }
+        let (mut pages, mut erased) = (DevicePages::new(&store, DeviceScope::All), 0);
+        while let Some(devices) = pages.next().await? {
             erased += devices.len();
             let devices = devices.into_iter().map(DeviceId::from_store).collect();
             self.erase_devices(&mut processor, devices, on_event).await?;
             on_event(ForgetEvent::Devices(erased))?;
         }
+        Ok(erased)
     }
 
     /// Erases the trips of these devices in one transaction, and reports it.

@@ -18,9 +18,6 @@ use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::settings::Settings;
 use crate::store::{AnyStore, SideTables};
 
-/// Devices that are read, and erased or requested, at once.
-pub const PAGE: usize = 1000;
-
 /// What is to be erased.
 #[derive(Clone, Debug)]
 pub struct ForgetRequest<'a> {

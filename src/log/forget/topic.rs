@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent, PAGE};
+use super::{ForgetEvent, ForgetRecord, ForgetRequest, ForgetState, OnForgetEvent};
 use crate::identity::DeviceId;
 use crate::kafka::KafkaError;
 use crate::kafka::control::{CONTROL_HEADER, SIGNATURE_HEADER};
@@ -19,7 +19,7 @@ use crate::model::failure::{NoResult, PreconditionFailed};
 use crate::model::scalar::{DeviceTime, Offset};
 use crate::model::time::{format_duration, format_time};
 use crate::settings::notify;
-use crate::store::{AnyStore, DeviceScope, Order, SideTables, StoreError, TripStore};
+use crate::store::{AnyStore, DevicePages, DeviceScope, Order, SideTables, StoreError, TripStore};
 
 /// Maximum concurrent lookups of partitions in the store.
 const LOOKUPS: usize = 32;
@@ -105,9 +105,8 @@ impl<'a> TopicForget<'a> {
         Ok(plan)
     }
 
-    fn finder(&self) -> PartitionFinder<'_, AnyStore> {
-        let (topic, epochs) = (self.topic.clone(), self.epochs.clone());
-        PartitionFinder { store: &self.store, topic, epochs }
+    fn finder(&self) -> PartitionFinder<'_> {
+        PartitionFinder { store: &self.store, epochs: self.epochs.clone() }
     }
 
     /// Name of the topic that gets the records.
@@ -135,13 +134,8 @@ impl<'a> TopicForget<'a> {
 
     async fn send_all(&self, on_event: OnForgetEvent<'_>) -> anyhow::Result<Vec<ForgetRecord>> {
         let finder = self.finder();
-        let (mut after, mut sent): (Option<String>, _) = (None, Vec::new());
-        loop {
-            let devices = self.store.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
-            after = devices.last().cloned();
-            if after.is_none() {
-                return Ok(sent);
-            }
+        let (mut pages, mut sent) = (DevicePages::new(&self.store, DeviceScope::All), Vec::new());
+        while let Some(devices) = pages.next().await? {
             let devices = stream::iter(devices).map(DeviceId::from_store);
             let located = devices.map(|device| finder.find(device));
             let located: Vec<LocatedDevice> = located.buffered(LOOKUPS).try_collect().await?;
@@ -154,6 +148,7 @@ impl<'a> TopicForget<'a> {
             sent.extend(self.send_records(known, on_event).await?);
             on_event(ForgetEvent::Devices(sent.len()))?;
         }
+        Ok(sent)
     }
 
     async fn send_records(
@@ -161,10 +156,8 @@ impl<'a> TopicForget<'a> {
         devices: Vec<LocatedDevice>,
         on_event: OnForgetEvent<'_>,
     ) -> anyhow::Result<Vec<ForgetRecord>> {
-        let records: Vec<_> = devices.iter().map(|it| self.control_record(&it.device)).collect();
-        let pairs = records.iter().zip(&devices);
-        let to_send: Vec<_> = pairs.map(|(record, it)| (record, it.partition)).collect();
-        let sent = self.producer.send_to_partition(&self.topic, &to_send).await;
+        let records: Vec<_> = devices.iter().map(|it| self.control_record(it)).collect();
+        let sent = self.producer.send(&self.topic, &records).await;
         let sent = sent.map_err(|error| SendFailed {
             error: self.producer.failed("sending control records", &self.topic)(error),
             records: records.len(),
@@ -181,8 +174,8 @@ impl<'a> TopicForget<'a> {
     }
 
     /// The signed record that erases the trips of a device.
-    fn control_record(&self, device: &DeviceId) -> ProducerRecord {
-        let (device, kind) = (device.as_bytes(), b"forget");
+    fn control_record(&self, located: &LocatedDevice) -> ProducerRecord {
+        let (device, kind) = (located.device.as_bytes(), b"forget");
         let (topic, before_ms) = (&self.topic[..], self.request.before_ms);
         let signature = self.key.sign(&Claim { topic, device, kind, before_ms });
         let before = format_time(before_ms.ms());
@@ -193,7 +186,8 @@ impl<'a> TopicForget<'a> {
                 (CONTROL_HEADER.to_owned(), Some(kind.to_vec())),
                 (SIGNATURE_HEADER.to_owned(), Some(signature.into_bytes())),
             ],
-            ..ProducerRecord::default()
+            partition: located.partition,
+            timestamp_ms: None,
         }
     }
 

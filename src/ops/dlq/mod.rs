@@ -14,7 +14,7 @@ use crate::kafka::dead_letters::Fate;
 use crate::log::Notify;
 use crate::log::letters::Letters;
 use crate::log::redecode::{DecodeOverrides, Redecoder};
-use crate::log::retry::{RetryOutcome, next_batch, retry};
+use crate::log::retry::{RetryOutcome, retry};
 use crate::model::schema::SchemaVerdict;
 use crate::registry::Registry;
 use crate::source::MAX_SCHEMAS;
@@ -52,18 +52,7 @@ pub async fn replay(letters: &Letters, request: &ReplayRequest) -> anyhow::Resul
     if let Some(registry) = &request.registry {
         add_missing_schemas(letters, filter, registry, &mut redecoder).await?;
     }
-    if !request.dry_run {
-        return retry(letters, filter, redecoder, &request.notify).await;
-    }
-    let mut outcome = RetryOutcome { dry_run: true, ..RetryOutcome::default() };
-    let mut reader = letters.read(filter)?;
-    loop {
-        let batch = next_batch(&mut reader, &mut redecoder)?;
-        if batch.is_empty() {
-            return Ok(outcome);
-        }
-        outcome.add_batch(&batch);
-    }
+    retry(letters, filter, redecoder, (request.dry_run, &request.notify)).await
 }
 
 /// Asks for the schemas that letters need and the store does not have: the log reads the letters
@@ -76,7 +65,7 @@ async fn add_missing_schemas(
 ) -> anyhow::Result<()> {
     let mut ids = BTreeSet::new();
     for stored in letters.read(filter)? {
-        ids.extend(redecoder.needs_schema(&stored?.letter));
+        ids.extend(redecoder.missing_schema(&stored?.letter));
         if ids.len() == MAX_SCHEMAS {
             break;
         }

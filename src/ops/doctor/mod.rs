@@ -7,32 +7,23 @@ mod topic;
 use serde::Serialize;
 
 use super::NoResult;
+use crate::model::named::named;
 use crate::settings::Settings;
 use crate::store::SideTables;
 use crate::store::StoreUrlError;
 use crate::telemetry::clock_ms;
 
-/// Result of a check, by severity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckState {
-    /// In order.
-    Ok,
-    /// Works, with a risk.
-    Warn,
-    /// Does not work.
-    Fail,
-}
-
-impl CheckState {
-    /// The state in lower case, as in JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
+named! {
+    /// Result of a check, by severity.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    CheckState {
+        /// In order.
+        Ok = "ok",
+        /// Works, with a risk.
+        Warn = "warn",
+        /// Does not work.
+        Fail = "fail",
     }
 }
 

@@ -42,9 +42,12 @@ async fn try_check(
     if !keeps_own(store) {
         results.extend(outputs(&topics, newest).await?);
     }
-    results.push(retention(&topics, newest).await?);
-    results.push(timestamps(&topics, newest).await?);
-    results.push(compression(&topics, newest).await?);
+    let found = topics.settings(&newest.topic).await?;
+    let setting = |name: &str| found.get(name).map(String::as_str);
+    let no_settings = topics.no_settings(&newest.topic);
+    results.push(retention(setting("retention.ms"), no_settings));
+    results.push(timestamps(setting("message.timestamp.type"), newest));
+    results.push(compression(setting("compression.type"), newest));
     results.push(control_keys(store, &keys, &settings.store).await?);
     let (result, group) = reader_group(store, &settings.member.group).await?;
     results.push(result);
@@ -212,12 +215,11 @@ async fn outputs(topics: &Topics, newest: &Epoch) -> anyhow::Result<Vec<CheckRes
 }
 
 /// How long the topic keeps records.
-async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResult> {
-    let found = topics.setting(&newest.topic, "retention.ms").await?;
-    let ms = found.as_deref().and_then(|text| text.parse::<i64>().ok());
+fn retention(ms: Option<&str>, no_settings: String) -> CheckResult {
+    let ms = ms.and_then(|text| text.parse::<i64>().ok());
     let fix = "retention.ms is how late a stopped `tstar run` may come back, and how far back \
                `tstar verify` and `rebuild` can go";
-    Ok(match ms {
+    match ms {
         Some(-1) => CheckResult::ok("retention", "records are kept forever"),
         Some(ms) if ms < SHORT_RETENTION_MS => {
             CheckResult::warn("retention", format!("records are kept for {} s", ms / 1000), fix)
@@ -225,18 +227,14 @@ async fn retention(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResul
         Some(ms) => {
             CheckResult::ok("retention", format!("records are kept for {} h", ms / 3_600_000))
         }
-        None => {
-            let fix = topics.no_settings(&newest.topic);
-            CheckResult::warn("retention", "unknown: the brokers do not say", fix)
-        }
-    })
+        None => CheckResult::warn("retention", "unknown: the brokers do not say", no_settings),
+    }
 }
 
 /// Whether a record may exceed the limit of the topic: brokers measure batches compressed.
-async fn compression(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResult> {
-    let kind = topics.setting(&newest.topic, "compression.type").await?;
-    if kind.as_deref() == Some("uncompressed") {
-        return Ok(CheckResult::ok("compression", "brokers unpack each batch, and see its size"));
+fn compression(kind: Option<&str>, newest: &Epoch) -> CheckResult {
+    if kind == Some("uncompressed") {
+        return CheckResult::ok("compression", "brokers unpack each batch, and see its size");
     }
     let topic = &newest.topic;
     let fix = format!(
@@ -244,19 +242,18 @@ async fn compression(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckRes
          trusted, let brokers unpack it: kafka-configs.sh --alter --entity-type topics \
          --entity-name {topic} --add-config compression.type=uncompressed"
     );
-    Ok(CheckResult::warn("compression", "brokers count batches as producers pack them", fix))
+    CheckResult::warn("compression", "brokers count batches as producers pack them", fix)
 }
 
 /// Who sets the timestamps that `--max-future` relies on: producers or brokers.
-async fn timestamps(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResult> {
-    let kind = topics.setting(&newest.topic, "message.timestamp.type").await?;
+fn timestamps(kind: Option<&str>, newest: &Epoch) -> CheckResult {
     let topic = &newest.topic;
     let fix = format!(
         "--max-future trusts the timestamp of a record; let brokers set it: kafka-configs.sh \
          --alter --entity-type topics --entity-name {topic} \
          --add-config message.timestamp.type=LogAppendTime"
     );
-    Ok(match kind.as_deref() {
+    match kind {
         Some("LogAppendTime") => {
             CheckResult::ok("timestamps", "brokers set the time of each record")
         }
@@ -264,5 +261,5 @@ async fn timestamps(topics: &Topics, newest: &Epoch) -> anyhow::Result<CheckResu
             CheckResult::warn("timestamps", "producers set the time of each record", fix)
         }
         _ => CheckResult::warn("timestamps", "the brokers do not say who sets them", fix),
-    })
+    }
 }

@@ -5,69 +5,47 @@
 //! Those had no effect on this trip: a trip that was near enough to take one of its samples, and
 //! not full, would be part of it now. So only one trip is in memory.
 
-use std::sync::Arc;
+use serde::Serialize;
 
 use crate::log::device::RecordsRead;
 use crate::model::rules::Rules;
-use crate::model::scalar::{DeviceTime, LogTime, Offset, Version};
+use crate::model::scalar::{DeviceTime, Offset, Version};
+use crate::model::time::format_time;
 use crate::source::{Batch, Control, DecodedSample, Entry};
 use crate::store::TripRow;
 use crate::telemetry::counts::DUPLICATE;
 use crate::timeline::{Arrival, LegFilter, Outcome, Timeline};
+use crate::views::text_id;
 
-/// What a sample did to its trip when it arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It became a kept sample of this arrival kind.
-    Arrived(Arrival),
-    /// It became a kept sample and merged two trips.
-    Merged {
-        /// The retired `t_star`, which is that of the later trip, ms.
-        retired_ms: DeviceTime,
-    },
-    /// A sample of the same time was kept before.
-    Duplicate {
-        /// It differs from the kept sample.
-        conflicting: bool,
-    },
-}
-
-impl Effect {
-    /// Name of the effect in output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Arrived(arrival) => arrival.name(),
-            Self::Merged { .. } => Arrival::Merge.name(),
-            Self::Duplicate { .. } => DUPLICATE,
-        }
-    }
-}
-
-/// A sample of a trip and its effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistoryEntry {
-    /// Partition number, from 0; 0 for files.
-    pub partition: i32,
-    /// Offset of its record.
+/// A sample of a trip and its effect. Clients parse it: names and order are fixed.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecordExplanation {
+    /// Partition number, from 0; null for files.
+    pub partition: Option<i32>,
+    /// Offset of the record; for files, the number of the record, from 0.
     pub offset: Offset,
-    /// Index in a record that is an array; `None` if it is not one.
+    /// Index in a record that is an array.
     pub element: Option<u32>,
-    /// Path of the file, or name of the topic.
-    pub origin: Arc<str>,
-    /// Line of the file, from 1; 0 if the source has no lines.
-    pub line: u64,
-    /// Log timestamp, ms since 1970.
-    pub log_time_ms: LogTime,
-    /// Device time, ms since 1970.
-    pub time_ms: DeviceTime,
-    /// How far its device time is behind the latest one of the trip up to then, ms; 0 if it is the
-    /// latest itself.
-    pub behind_ms: i64,
-    /// What it did to the trip.
-    pub effect: Effect,
-    /// The `t_star` that its trip had then, ms.
-    pub t_star_ms: DeviceTime,
+    /// Path of the file; null for a topic.
+    pub file: Option<String>,
+    /// Line of the file, from 1; null for a topic.
+    pub line: Option<u64>,
+    /// Log timestamp.
+    pub log_time: String,
+    /// Device time.
+    pub time: String,
+    /// Log timestamp minus device time, s.
+    pub late_s: f64,
+    /// How far the device time is behind the latest one of the trip up to then, s.
+    pub behind_s: f64,
+    /// Its arrival kind, or that a sample of the same time was kept before.
+    pub effect: &'static str,
+    /// Whether it is a duplicate that differs from the kept sample.
+    pub conflicting: bool,
+    /// Text id of the trip after the sample.
+    pub trip: String,
+    /// Text id that the sample retired, that of the later of two merged trips; null if none.
+    pub retired: Option<String>,
 }
 
 /// The history of a trip, up to the record that was read last.
@@ -80,15 +58,17 @@ pub struct TripHistory<'a> {
     /// Samples before this device time are erased, ms.
     floor_ms: DeviceTime,
     limit: usize,
-    entries: Vec<HistoryEntry>,
-    /// Number of entries, including those over the limit.
-    total: u64,
+    is_of_files: bool,
+    /// The first samples of the trip in log order, up to the limit.
+    pub records: Vec<RecordExplanation>,
+    /// Number of samples, including those over the limit.
+    pub total: u64,
 }
 
 impl<'a> TripHistory<'a> {
-    /// An empty history that keeps at most `limit` entries.
+    /// An empty history that keeps at most `limit` records, which are of files or of a topic.
     #[must_use]
-    pub fn new(row: &'a TripRow, limit: usize) -> Self {
+    pub fn new(row: &'a TripRow, limit: usize, is_of_files: bool) -> Self {
         Self {
             row,
             timeline: Timeline::default(),
@@ -96,15 +76,10 @@ impl<'a> TripHistory<'a> {
             latest_ms: None,
             floor_ms: DeviceTime::MIN,
             limit,
-            entries: Vec::new(),
+            is_of_files,
+            records: Vec::new(),
             total: 0,
         }
-    }
-
-    /// The first samples of the trip in log order, up to the limit, and the number of all samples.
-    #[must_use]
-    pub fn entries(&self) -> (&[HistoryEntry], u64) {
-        (&self.entries, self.total)
     }
 
     /// Whether the records that were read give exactly the trip in the store.
@@ -118,18 +93,17 @@ impl<'a> TripHistory<'a> {
     }
 
     /// Reads the next records of one partition.
-    pub fn read(&mut self, records: RecordsRead<'_>) {
+    ///
+    /// # Errors
+    /// An id of the trip has no text form.
+    pub fn read(&mut self, records: RecordsRead<'_>) -> anyhow::Result<()> {
         let RecordsRead { rules, partition, versions, batch } = records;
         self.legs = rules.legs();
         for entry in &batch.entries {
             let Ok(decoded) = &entry.content else { continue };
             if batch.text(&decoded.device) == self.row.device_id {
-                self.absorb(
-                    rules,
-                    (partition, versions.version_at(entry.offset)),
-                    batch,
-                    (entry, decoded),
-                );
+                let version = versions.version_at(entry.offset);
+                self.absorb(rules, (partition, version), batch, (entry, decoded))?;
             }
         }
         if let Some(Control::Forget { device_id, before_ms, .. }) = &batch.control
@@ -138,6 +112,7 @@ impl<'a> TripHistory<'a> {
             self.floor_ms = self.floor_ms.max(*before_ms);
             self.timeline.forget(*before_ms);
         }
+        Ok(())
     }
 
     fn absorb(
@@ -146,7 +121,7 @@ impl<'a> TripHistory<'a> {
         (partition, version): (i32, Version),
         batch: &Batch,
         (entry, decoded): (&Entry, &DecodedSample),
-    ) {
+    ) -> anyhow::Result<()> {
         let (sample, row) = (decoded.sample, self.row);
         let time_ms = sample.time_ms;
         let is_in_trip = (row.start_ms..=row.end_ms).contains(&time_ms)
@@ -156,36 +131,46 @@ impl<'a> TripHistory<'a> {
         let is_kept = || self.timeline.covering(time_ms)?.path().get(time_ms);
         // Changes of the trip after the row was read are not part of the row's history.
         if !is_in_trip || (version > row.version && is_kept().is_none()) {
-            return;
+            return Ok(());
         }
         let follows = self.timeline.after(time_ms).map(|trip| trip.t_star_ms);
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
-        let effect = match (self.timeline.absorb(&rules.limits(), version, sample, driver), follows)
-        {
-            (Outcome::Applied(Arrival::Merge), Some(retired_ms)) => Effect::Merged { retired_ms },
-            (Outcome::Applied(arrival), _) => Effect::Arrived(arrival),
-            (Outcome::Duplicate { conflict }, _) => {
-                Effect::Duplicate { conflicting: conflict.is_some() }
-            }
-            (Outcome::TripFull, _) => return,
+        let outcome = self.timeline.absorb(&rules.limits(), version, sample, driver);
+        let (effect, conflicting, retired) = match outcome {
+            Outcome::Applied(Arrival::Merge) => (Arrival::Merge.name(), false, follows),
+            Outcome::Applied(arrival) => (arrival.name(), false, None),
+            Outcome::Duplicate { conflict } => (DUPLICATE, conflict.is_some(), None),
+            Outcome::TripFull => return Ok(()),
         };
         let t_star_ms = self.timeline.covering(time_ms).map_or(time_ms, |trip| trip.t_star_ms);
         let latest_ms = self.latest_ms.map_or(time_ms, |latest| latest.max(time_ms));
         self.latest_ms = Some(latest_ms);
         self.total += 1;
-        if self.entries.len() < self.limit {
-            self.entries.push(HistoryEntry {
-                partition,
+        if self.records.len() < self.limit {
+            let is_of_files = self.is_of_files;
+            let log_time_ms = entry.log_time_ms.ms();
+            let text_id = |t_star_ms| text_id(&row.device_id, t_star_ms);
+            self.records.push(RecordExplanation {
+                partition: (!is_of_files).then_some(partition),
                 offset: entry.offset,
                 element: entry.element,
-                origin: Arc::clone(&batch.origin),
-                line: entry.line,
-                log_time_ms: entry.log_time_ms,
-                time_ms,
-                behind_ms: latest_ms - time_ms,
+                file: is_of_files.then(|| batch.origin.to_string()),
+                line: is_of_files.then_some(entry.line),
+                log_time: format_time(log_time_ms),
+                time: format_time(time_ms.ms()),
+                late_s: seconds(log_time_ms - time_ms.ms()),
+                behind_s: seconds(latest_ms - time_ms),
                 effect,
-                t_star_ms,
+                conflicting,
+                trip: text_id(t_star_ms)?,
+                retired: retired.map(text_id).transpose()?,
             });
         }
+        Ok(())
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53")]
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1e3
 }

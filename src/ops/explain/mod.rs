@@ -1,19 +1,13 @@
 //! Explain: how a trip was built, from its row and on request from the log.
-//!
-//! | file | what it does |
-//! |---|---|
-//! | `history` | repeats the decisions, and records the effect of each sample of the trip |
-//! | `record` | converts entries of the history for output |
 
 mod history;
-mod record;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use self::history::RecordExplanation;
 use self::history::TripHistory;
-pub use self::record::RecordExplanation;
 use super::{InvalidRequest, PreconditionFailed};
 use crate::log::Log;
 use crate::model::scalar::DeviceTime;
@@ -93,7 +87,7 @@ async fn explain_log(
         return Err(InvalidRequest(problem).into());
     }
     let log = Log::open(store, files, settings).await?;
-    let mut history = TripHistory::new(row, limit);
+    let mut history = TripHistory::new(row, limit, is_of_files);
     log.read_device(row, |records| history.read(records)).await?;
     if !history.is_whole() {
         return Err(PreconditionFailed(format!(
@@ -103,9 +97,7 @@ async fn explain_log(
         ))
         .into());
     }
-    let (entries, total) = history.entries();
-    let record = |entry| RecordExplanation::new(&row.device_id, entry, is_of_files);
-    let records = entries.iter().map(record).collect::<anyhow::Result<Vec<_>>>()?;
+    let TripHistory { records, total, .. } = history;
     let more = total - records.len() as u64;
     Ok(LogExplanation { records, more })
 }

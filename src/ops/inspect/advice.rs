@@ -1,26 +1,14 @@
 //! Chooses the rules by which trips begin and end: `--max-gap`, and what drops the samples of
 //! standing devices.
 
+use super::outcome::Proposal;
 use crate::model::stats::{Heartbeat, SampleStats};
 use crate::model::time::format_duration;
 
 /// Gaps to choose from, ms.
 const GAPS_MS: [i64; 15] = [
-    30_000,
-    60_000,
-    120_000,
-    180_000,
-    DEFAULT_GAP_MS,
-    600_000,
-    900_000,
-    1_200_000,
-    1_800_000,
-    3_600_000,
-    7_200_000,
-    10_800_000,
-    21_600_000,
-    43_200_000,
-    86_400_000,
+    30_000, 60_000, 120_000, 180_000, 300_000, 600_000, 900_000, 1_200_000, 1_800_000, 3_600_000,
+    7_200_000, 10_800_000, 21_600_000, 43_200_000, 86_400_000,
 ];
 
 /// The gap of a new store, ms.
@@ -39,17 +27,6 @@ pub struct Reported {
     pub speed: bool,
     /// Whether some have the ignition off.
     pub ignition_off: bool,
-}
-
-/// A rule to choose, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advice {
-    /// The flag.
-    pub flag: &'static str,
-    /// Its value; `None` for a flag without one.
-    pub value: Option<String>,
-    /// Why this value.
-    pub why: String,
 }
 
 /// A duration for people, from seconds.
@@ -72,7 +49,7 @@ pub fn about(seconds: f64) -> String {
 
 /// The rules to choose for these samples: always a gap, and a rule about standing devices if they
 /// keep sending.
-pub fn advise(stats: &SampleStats, reported: Reported) -> Vec<Advice> {
+pub fn advise(stats: &SampleStats, reported: Reported) -> Vec<Proposal> {
     let needed = needed_gap(stats);
     let heartbeat = stats.heartbeat();
     let standing = heartbeat.and_then(|it| drop_standing(stats, it, reported));
@@ -113,11 +90,11 @@ fn smallest_gap(from_ms: f64, or: i64) -> i64 {
     GAPS_MS.into_iter().find(|gap| *gap as f64 >= from_ms).unwrap_or(or)
 }
 
-fn gap(gap_ms: i64, why: String) -> Advice {
-    Advice { flag: "--max-gap", value: Some(format_duration(gap_ms)), why }
+fn gap(gap_ms: i64, why: String) -> Proposal {
+    Proposal { flag: "--max-gap", value: Some(format_duration(gap_ms)), why }
 }
 
-fn usual_gap(needed: Option<Needed>) -> Advice {
+fn usual_gap(needed: Option<Needed>) -> Proposal {
     let Some(needed) = needed else {
         let why = "there are too few intervals to choose by: this is the default";
         return gap(DEFAULT_GAP_MS, why.into());
@@ -125,21 +102,20 @@ fn usual_gap(needed: Option<Needed>) -> Advice {
     let longest = GAPS_MS[GAPS_MS.len() - 1];
     let gap_ms = smallest_gap(needed.gap_ms(), longest).max(DEFAULT_GAP_MS);
     let (median, most) = (about(needed.median_s), about(needed.most_s));
-    let why = match gap_ms == DEFAULT_GAP_MS {
-        true => format!(
-            "devices send every {median} while moving, 99 % within {most}: the default spans lost \
-             samples and short stops"
-        ),
-        false => format!(
-            "devices send every {median} while moving, 99 % within {most}: a smaller gap would \
-             break trips between two samples"
-        ),
+    let but = match gap_ms == DEFAULT_GAP_MS {
+        true => "the default spans lost samples and short stops",
+        false => "a smaller gap would break trips between two samples",
     };
+    let why = format!("devices send every {median} while moving, 99 % within {most}: {but}");
     gap(gap_ms, why)
 }
 
 /// Drops the samples of standing devices, by what they have.
-fn drop_standing(stats: &SampleStats, heartbeat: Heartbeat, reported: Reported) -> Option<Advice> {
+fn drop_standing(
+    stats: &SampleStats,
+    heartbeat: Heartbeat,
+    reported: Reported,
+) -> Option<Proposal> {
     let stops = stats.stops;
     let every = about(heartbeat.interval_s);
     if reported.speed {
@@ -148,17 +124,17 @@ fn drop_standing(stats: &SampleStats, heartbeat: Heartbeat, reported: Reported) 
             "devices keep sending every {every} at {stops} stops: without their standing samples, \
              trips end there"
         );
-        return Some(Advice { flag: "--min-speed", value, why });
+        return Some(Proposal { flag: "--min-speed", value, why });
     }
     let why = format!(
         "devices keep sending every {every} at {stops} stops, and samples have no speed: without \
          those with the ignition off, trips end there"
     );
-    reported.ignition_off.then_some(Advice { flag: "--drop-ignition-off", value: None, why })
+    reported.ignition_off.then_some(Proposal { flag: "--drop-ignition-off", value: None, why })
 }
 
 /// A gap below the heartbeat, if moving devices send more often.
-fn gap_below_heartbeat(needed: Option<Needed>, heartbeat: Heartbeat) -> Advice {
+fn gap_below_heartbeat(needed: Option<Needed>, heartbeat: Heartbeat) -> Proposal {
     let every = about(heartbeat.interval_s);
     let needed_ms = needed.map_or(0.0, |it| it.gap_ms());
     let below_ms = heartbeat.interval_s * 600.0;
@@ -180,7 +156,7 @@ fn gap_below_heartbeat(needed: Option<Needed>, heartbeat: Heartbeat) -> Advice {
                  trips do not end at stops",
                 usual.why
             );
-            Advice { why, ..usual }
+            Proposal { why, ..usual }
         }
     }
 }

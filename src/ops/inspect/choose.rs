@@ -3,11 +3,12 @@
 use super::InspectRequest;
 use super::records::{Records, Unread};
 use super::tally::Tally;
+use crate::log::redecode::DecodeOverrides;
 use crate::model::preset::Preset;
 use crate::model::reason::DeadReason;
-use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::rules::{Rules, TimeUnit};
 use crate::model::stats::{SpeedFactor, unit_of_factor};
-use crate::source::file::InputFormat;
+use crate::source::file::{Head, InputFormat};
 use crate::source::{
     Batch, Outline, ProposedMap, Surroundings, ZONE_TABLES, id_column, parse_map, presets_for,
     propose,
@@ -47,28 +48,15 @@ pub enum FieldSource {
     Map(ProposedMap),
 }
 
-/// Other rules, as far as they differ from those of the source of fields.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tweaks {
-    /// Unit of integer times.
-    pub time_unit: Option<TimeUnit>,
-    /// Unit of speeds.
-    pub speed_unit: Option<SpeedUnit>,
-    /// Zone of local times.
-    pub time_zone: Option<&'static str>,
-    /// Format of times.
-    pub time_format: Option<&'static str>,
-    /// Whether the key of a record need not be its device.
-    pub any_key: bool,
-}
-
 /// A way to read the records, and what they are then.
 #[derive(Debug)]
 pub struct Choice {
     /// Where values are.
     pub fit: FieldSource,
-    /// Other rules.
-    pub tweaks: Tweaks,
+    /// Other rules, as far as they differ from those of the source of fields.
+    pub tweaks: DecodeOverrides,
+    /// Whether the key of a record need not be its device.
+    pub any_key: bool,
     /// The rules.
     pub rules: Rules,
     /// What the records are.
@@ -99,23 +87,6 @@ impl FieldSource {
     }
 }
 
-impl Tweaks {
-    fn apply(&self, rules: &mut Rules) {
-        rules.time_unit = self.time_unit.unwrap_or(rules.time_unit);
-        rules.speed_unit = self.speed_unit.unwrap_or(rules.speed_unit);
-        if let Some(zone) = self.time_zone {
-            rules.time_zone = Some(zone.into());
-            rules.zone_tables = Some(ZONE_TABLES.into());
-        }
-        if let Some(format) = self.time_format {
-            rules.time_format = Some(format.into());
-        }
-        if self.any_key {
-            rules.key = "any".into();
-        }
-    }
-}
-
 /// Tries ways to read the records.
 pub struct Chooser<'a> {
     records: &'a Records,
@@ -129,11 +100,7 @@ pub struct Chooser<'a> {
 impl<'a> Chooser<'a> {
     /// Has tried nothing.
     pub fn new(records: &'a Records, request: &'a InspectRequest) -> Self {
-        let outline = match records {
-            Records::Files { .. } => table_outline(records),
-            Records::Topic(_) => None,
-        };
-        let outline = outline.unwrap_or_default();
+        let outline = table_outline(records).unwrap_or_default();
         Self { records, request, best: None, outline, outlined: 0, problem: None }
     }
 
@@ -145,11 +112,11 @@ impl<'a> Chooser<'a> {
         let is_given = |key| self.request.settings.is_given(key);
         let is_fixed = ["preset", "map", "decode"].into_iter().any(is_given);
         let first = if is_fixed { FieldSource::Given } else { FieldSource::Standard };
-        self.try_fit(first.clone(), &Tweaks::default()).await?;
+        self.try_fit(first.clone(), &DecodeOverrides::default()).await?;
         let mut missing = Vec::new();
         if first == FieldSource::Standard {
             for preset in self.presets() {
-                self.try_fit(FieldSource::Preset(preset), &Tweaks::default()).await?;
+                self.try_fit(FieldSource::Preset(preset), &DecodeOverrides::default()).await?;
             }
             self.try_binary().await?;
             // A bad record now and then does not make a preset the wrong one.
@@ -166,7 +133,13 @@ impl<'a> Chooser<'a> {
             None => {
                 let rules = self.request.settings.rules_request().over(&first.rules());
                 let tally = Tally::new(&rules);
-                Choice { fit: first, tweaks: Tweaks::default(), rules, tally }
+                Choice {
+                    fit: first,
+                    tweaks: DecodeOverrides::default(),
+                    any_key: false,
+                    rules,
+                    tally,
+                }
             }
         };
         Ok(Chosen { choice, outline: self.outline, missing, problem: self.problem })
@@ -178,7 +151,7 @@ impl<'a> Chooser<'a> {
         let formats = match self.records {
             Records::Files { heads, .. } => {
                 let formats = self.records.formats(&Rules::default()).into_iter().flatten();
-                formats.zip(heads.list.iter().map(file_line)).collect()
+                formats.zip(heads.list.iter().map(Head::first_line)).collect()
             }
             Records::Topic(_) => vec![(InputFormat::Ndjson, Vec::new())],
         };
@@ -202,7 +175,7 @@ impl<'a> Chooser<'a> {
     async fn try_binary(&mut self) -> anyhow::Result<()> {
         let is_read = self.best.as_ref().is_some_and(|best| best.tally.samples() > 0);
         if let (false, Some(preset)) = (is_read, Preset::by_name("gtfs-rt")) {
-            self.try_fit(FieldSource::Preset(preset), &Tweaks::default()).await?;
+            self.try_fit(FieldSource::Preset(preset), &DecodeOverrides::default()).await?;
         }
         Ok(())
     }
@@ -222,7 +195,7 @@ impl<'a> Chooser<'a> {
         if !map.missing.is_empty() || !is_text {
             return Ok(map.missing);
         }
-        let tweaks = Tweaks { speed_unit: map.speed_unit, ..Tweaks::default() };
+        let tweaks = DecodeOverrides { speed_unit: map.speed_unit, ..DecodeOverrides::default() };
         self.try_fit(FieldSource::Map(map), &tweaks).await?;
         Ok(Vec::new())
     }
@@ -240,8 +213,8 @@ impl<'a> Chooser<'a> {
         let fit = FieldSource::Map(with_id.clone());
         // Whatever the unit of times is.
         for (_, unit) in TimeUnit::NAMES {
-            let tweaks = Tweaks { time_unit: Some(unit), ..Tweaks::default() };
-            let Some(Choice { tally, .. }) = self.read(fit.clone(), tweaks).await? else {
+            let tweaks = DecodeOverrides { time_unit: Some(unit), ..DecodeOverrides::default() };
+            let Some(Choice { tally, .. }) = self.read(fit.clone(), tweaks, false).await? else {
                 continue;
             };
             if tally.samples() > 0 && (tally.stats.devices() as u64) * 2 <= tally.samples() {
@@ -252,27 +225,24 @@ impl<'a> Chooser<'a> {
     }
 
     /// Tries a fit; if times or keys fail, also with other units, zones and key rules.
-    async fn try_fit(&mut self, fit: FieldSource, tweaks: &Tweaks) -> anyhow::Result<()> {
-        let Some(failed) = self.try_rules(fit.clone(), tweaks.clone()).await? else {
-            return Ok(());
-        };
-        let mut tweaks = tweaks.clone();
-        if failed.key * 2 >= failed.delivered {
-            tweaks.any_key = true;
-            self.try_rules(fit.clone(), tweaks.clone()).await?;
+    async fn try_fit(&mut self, fit: FieldSource, tweaks: &DecodeOverrides) -> anyhow::Result<()> {
+        let tried = self.try_rules(&fit, tweaks.clone(), false).await?;
+        let Some(Failed { most_times, most_keys: any_key }) = tried else { return Ok(()) };
+        if any_key {
+            self.try_rules(&fit, tweaks.clone(), true).await?;
         }
-        if failed.time * 2 < failed.delivered {
+        if !most_times {
             return Ok(());
         }
         for (_, unit) in TimeUnit::NAMES {
-            let tweaks = Tweaks { time_unit: Some(unit), ..tweaks.clone() };
-            self.try_rules(fit.clone(), tweaks).await?;
+            let tweaks = DecodeOverrides { time_unit: Some(unit), ..tweaks.clone() };
+            self.try_rules(&fit, tweaks, any_key).await?;
         }
-        let local = Tweaks { time_zone: Some("UTC"), ..tweaks };
-        self.try_rules(fit.clone(), local.clone()).await?;
+        let local = DecodeOverrides { time_zone: Some("UTC".into()), ..tweaks.clone() };
+        self.try_rules(&fit, local.clone(), any_key).await?;
         for format in TIME_FORMATS {
-            let tweaks = Tweaks { time_format: Some(format), ..local.clone() };
-            self.try_rules(fit.clone(), tweaks).await?;
+            let tweaks = DecodeOverrides { time_format: Some(format.into()), ..local.clone() };
+            self.try_rules(&fit, tweaks, any_key).await?;
         }
         Ok(())
     }
@@ -284,9 +254,9 @@ impl<'a> Chooser<'a> {
         let factor = SpeedFactor::new(&best.tally.stats.speed_factors);
         let unit = factor.and_then(|it| unit_of_factor(it.factor, read_as));
         let Some(unit) = unit.filter(|unit| *unit != read_as) else { return Ok(()) };
-        let (fit, mut tweaks) = (best.fit.clone(), best.tweaks.clone());
-        tweaks.speed_unit = Some(unit);
-        if let Some(choice) = self.read(fit, tweaks).await? {
+        let tweaks = DecodeOverrides { speed_unit: Some(unit), ..best.tweaks.clone() };
+        let (fit, any_key) = (best.fit.clone(), best.any_key);
+        if let Some(choice) = self.read(fit, tweaks, any_key).await? {
             // Speeds that are given stay as they are given.
             if choice.rules.speed_unit == unit && choice.tally.samples() > 0 {
                 self.best = Some(choice);
@@ -298,16 +268,15 @@ impl<'a> Chooser<'a> {
     /// Tries rules. Returns what failed; `None` if the rules do not suit the records.
     async fn try_rules(
         &mut self,
-        fit: FieldSource,
-        tweaks: Tweaks,
+        fit: &FieldSource,
+        tweaks: DecodeOverrides,
+        any_key: bool,
     ) -> anyhow::Result<Option<Failed>> {
-        let Some(choice) = self.read(fit, tweaks).await? else { return Ok(None) };
+        let Some(choice) = self.read(fit.clone(), tweaks, any_key).await? else { return Ok(None) };
         let tally = &choice.tally;
-        let failed = Failed {
-            delivered: tally.delivered.max(1),
-            time: tally.dead_for(&TIME_REASONS),
-            key: tally.dead_for(&[DeadReason::KeyMismatch]),
-        };
+        let are_most = |reasons: &[_]| tally.dead_for(reasons) * 2 >= tally.delivered.max(1);
+        let (most_times, most_keys) =
+            (are_most(&TIME_REASONS), are_most(&[DeadReason::KeyMismatch]));
         // What reads nothing explains nothing, but for the names that are looked for first.
         let is_first = matches!(choice.fit, FieldSource::Given | FieldSource::Standard);
         let is_better = match &self.best {
@@ -317,12 +286,19 @@ impl<'a> Chooser<'a> {
         if is_better {
             self.best = Some(choice);
         }
-        Ok(Some(failed))
+        Ok(Some(Failed { most_times, most_keys }))
     }
 
-    async fn read(&mut self, fit: FieldSource, tweaks: Tweaks) -> anyhow::Result<Option<Choice>> {
-        let mut rules = fit.rules();
-        tweaks.apply(&mut rules);
+    async fn read(
+        &mut self,
+        fit: FieldSource,
+        tweaks: DecodeOverrides,
+        any_key: bool,
+    ) -> anyhow::Result<Option<Choice>> {
+        let mut rules = tweaks.over(&fit.rules());
+        if any_key {
+            rules.key = "any".into();
+        }
         let rules = self.request.settings.rules_request().over(&rules);
         let is_first =
             matches!(fit, FieldSource::Standard | FieldSource::Given) && self.outlined == 0;
@@ -333,7 +309,7 @@ impl<'a> Chooser<'a> {
             }
         };
         match self.records.tally(&rules, on_batch).await? {
-            Ok(tally) => Ok(Some(Choice { fit, tweaks, rules, tally })),
+            Ok(tally) => Ok(Some(Choice { fit, tweaks, any_key, rules, tally })),
             Err(Unread::Rules(error)) if fit == FieldSource::Given => Err(error.into()),
             Err(Unread::Rules(_)) => Ok(None),
             Err(Unread::Form(error)) => {
@@ -346,23 +322,16 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// What failed under some rules.
+/// What at least half of the samples failed for under some rules.
 struct Failed {
-    delivered: u64,
-    /// Number of samples whose times failed.
-    time: u64,
-    /// Number of samples whose key failed.
-    key: u64,
+    most_times: bool,
+    most_keys: bool,
 }
 
 /// A map as text, as settings have it.
 pub fn map_text(map: &ProposedMap) -> String {
     let entries = map.fields.iter().map(|(name, source)| format!("{name}={source}"));
     entries.collect::<Vec<_>>().join(",")
-}
-
-fn file_line(head: &crate::source::file::Head) -> Vec<u8> {
-    head.first_line()
 }
 
 /// The columns of the first table.

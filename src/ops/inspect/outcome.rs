@@ -16,23 +16,9 @@ use crate::ops::{BadData, NoResult};
 use crate::source::file::{Head, InputFormat};
 use crate::source::{Decoder, Outline, field_names, names_of_field};
 
-/// Upper bounds of the bins of intervals, s.
-const BINS_S: [f64; 15] = [
-    1.0,
-    2.0,
-    5.0,
-    10.0,
-    15.0,
-    30.0,
-    60.0,
-    120.0,
-    300.0,
-    600.0,
-    1800.0,
-    3600.0,
-    21_600.0,
-    86_400.0,
-    f64::INFINITY,
+/// Upper bounds of the bins of intervals, s; the last bin has none.
+const BINS_S: [f64; 14] = [
+    1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 21_600.0, 86_400.0,
 ];
 
 /// Maximum number of names that are listed.
@@ -340,7 +326,8 @@ fn bins(histogram: &LogHistogram) -> Vec<IntervalBin> {
         upto_s: upper.is_finite().then_some(upper),
         count: histogram.count_between(lower, (upper * 1.01).next_down()),
     };
-    let bins: Vec<_> = lower.zip(BINS_S).map(bin).collect();
+    let uppers = BINS_S.into_iter().chain([f64::INFINITY]);
+    let bins: Vec<_> = lower.zip(uppers).map(bin).collect();
     let first = bins.iter().position(|bin| bin.count > 0).unwrap_or(bins.len());
     let last = bins.iter().rposition(|bin| bin.count > 0).map_or(first, |last| last + 1);
     bins[first..last].to_vec()

@@ -12,7 +12,7 @@ const MIN_SAMPLES: u64 = 20;
 
 /// The flags to read the input with.
 pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
-    let Choice { fit, tweaks, tally, .. } = choice;
+    let Choice { fit, tweaks, any_key, tally, .. } = choice;
     let mut flags = Vec::new();
     let mut add = |flag, value: String, why: String| {
         flags.push(Proposal { flag, value: Some(value), why });
@@ -27,12 +27,12 @@ pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
     if let Some(unit) = tweaks.time_unit {
         add("--time-unit", unit.name().into(), "by the magnitude of times".into());
     }
-    if let Some(format) = tweaks.time_format {
+    if let Some(format) = &tweaks.time_format {
         let why = "times are in this format; check the order of day and month";
-        add("--time-format", format.into(), why.into());
+        add("--time-format", format.clone(), why.into());
     }
-    if let Some(zone) = tweaks.time_zone {
-        add("--time-zone", zone.into(), "times have no offset: name the zone they are in".into());
+    if let Some(zone) = &tweaks.time_zone {
+        add("--time-zone", zone.clone(), "times have no offset: name the zone they are in".into());
     }
     if let Some(unit) = tweaks.speed_unit {
         let why = match speed(choice) {
@@ -41,14 +41,13 @@ pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
         };
         add("--speed-unit", unit.name().into(), why);
     }
-    if tweaks.any_key {
+    if *any_key {
         let why = "the key is not the device id; all records of a device must have the same key";
         add("--key", "any".into(), why.into());
     }
     let speed = tally.readings[ReadingKind::Speed as usize] > 0;
     let reported = Reported { speed, ignition_off: tally.ignitions_off > 0 };
-    let advice = advise(&tally.stats, reported).into_iter();
-    flags.extend(advice.map(|it| Proposal { flag: it.flag, value: it.value, why: it.why }));
+    flags.extend(advise(&tally.stats, reported));
     let jumps = tally.stats.jumps;
     if jumps > 0 {
         let why = format!("{jumps} legs are faster: without them, distances are those of the way");

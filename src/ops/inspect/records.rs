@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex};
 use super::tally::Tally;
 use super::{InspectRequest, MAX_BYTES, MAX_RECORDS};
 use crate::kafka::client::Brokers;
-use crate::kafka::first_records::{FirstRecords, ReadLimits};
+use crate::kafka::first_records::FirstRecords;
 use crate::kafka::record::RecordReader;
 use crate::kafka::topic::Topics;
+use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::pipeline::daemon::preflight;
 use crate::registry::{Registry, RegistryError};
 use crate::source::file::{FileSource, Heads, InputFormat, Options};
-use crate::source::{Batch, Decoder, DecoderError, MAX_SCHEMAS, Source as _, SourceError};
+use crate::source::{
+    Batch, Decoder, DecoderError, MAX_SCHEMAS, NoSample, Source as _, SourceError,
+};
 
 /// The records that are looked at.
 pub enum Records {
@@ -62,7 +65,7 @@ impl Records {
         let InspectRequest { files, settings } = request;
         if files.is_empty() {
             let (brokers, registry) = (settings.brokers()?, settings.registry()?);
-            return Ok(Self::Topic(TopicRecords::read(&settings.topic, &brokers, registry).await?));
+            return Self::of_topic(&settings.topic, brokers, registry).await;
         }
         let (files, format, now_ms) = (files.clone(), settings.input_format, settings.now_ms);
         // One line more: a table has a header.
@@ -72,27 +75,28 @@ impl Records {
         Ok(Self::Files { heads: heads?, format, now_ms })
     }
 
-    /// How the files are read under some rules.
-    pub fn options(&self, rules: &Rules) -> Result<Options, DecoderError> {
-        let (format, now_ms) = match self {
-            Self::Files { format, now_ms, .. } => (*format, *now_ms),
-            Self::Topic(_) => (None, 0),
-        };
-        Ok(Options {
-            format,
-            decoder: Arc::new(Decoder::new(rules)?),
-            max_document: MAX_BYTES,
-            log_time_ms: LogTime(now_ms),
-            first_offset: Offset(0),
-            known: Vec::new(),
-            redelivers: false,
-        })
+    /// Reads the first records that a topic has, of each partition alike. Joins no group and
+    /// commits nothing. The registry is asked for the schemas that they name.
+    async fn of_topic(
+        topic: &str,
+        brokers: Brokers,
+        registry: Option<Arc<Registry>>,
+    ) -> anyhow::Result<Self> {
+        let topics = Arc::new(Topics::new(&brokers)?);
+        let layout = preflight::inspect(&topics, topic).await?;
+        let (partitions, name) = (layout.partitions, topic.to_owned());
+        let limits = (MAX_RECORDS, MAX_BYTES);
+        let read = move || FirstRecords::read(&brokers, &name, &layout.extents, limits);
+        let first = tokio::task::spawn_blocking(read).await??;
+        let (topic, verdicts) = (topic.to_owned(), Mutex::default());
+        Ok(Self::Topic(TopicRecords { topic, partitions, first, registry, verdicts }))
     }
 
     /// The format of each file that was read, under some rules; `None` if it is not known.
     pub fn formats(&self, rules: &Rules) -> Vec<Option<InputFormat>> {
-        let Self::Files { heads, .. } = self else { return Vec::new() };
-        let Ok(options) = self.options(rules) else { return Vec::new() };
+        let Self::Files { heads, format, now_ms } = self else { return Vec::new() };
+        let Ok(decoder) = Decoder::new(rules) else { return Vec::new() };
+        let options = options(decoder, *format, *now_ms);
         heads.formats(&options).into_iter().map(Result::ok).collect()
     }
 
@@ -105,13 +109,14 @@ impl Records {
         rules: &Rules,
         mut on_batch: impl FnMut(&Batch),
     ) -> anyhow::Result<Result<Tally, Unread>> {
-        let options = match self.options(rules) {
-            Ok(options) => options,
+        let decoder = match Decoder::new(rules) {
+            Ok(decoder) => decoder,
             Err(error) => return Ok(Err(Unread::Rules(error))),
         };
         let mut tally = Tally::new(rules);
         match self {
-            Self::Files { heads, .. } => {
+            Self::Files { heads, format, now_ms } => {
+                let options = options(decoder, *format, *now_ms);
                 let mut source = FileSource::of_heads(heads, options)?;
                 while !tally.is_full() {
                     match source.next().await {
@@ -129,10 +134,6 @@ impl Records {
                 }
             }
             Self::Topic(records) => {
-                let decoder = match Decoder::new(rules) {
-                    Ok(decoder) => decoder,
-                    Err(error) => return Ok(Err(Unread::Rules(error))),
-                };
                 let mut reader = RecordReader::new(decoder, rules.is_keyed_by_device());
                 let completed = reader.fork();
                 for (partition, mut batch) in records.first.batches(&mut reader) {
@@ -150,38 +151,29 @@ impl Records {
     }
 }
 
-/// Removes the dead letter of the end of a file that was not read to its end.
-fn drop_cut_end(batch: &mut Batch, heads: &Heads) {
-    use crate::model::reason::DeadReason::TruncatedInput;
-    use crate::source::{Entry, NoSample};
-    let is_cut = heads.list.iter().any(|head| head.is_cut && head.name() == *batch.origin);
-    let is_end = |entry: &Entry| match &entry.content {
-        Err(NoSample::Dead(error)) => error.reason == TruncatedInput,
-        _ => false,
-    };
-    if is_cut {
-        batch.entries.retain(|entry| !is_end(entry));
+/// How files are read.
+fn options(decoder: Decoder, format: Option<InputFormat>, now_ms: i64) -> Options {
+    Options {
+        format,
+        decoder: Arc::new(decoder),
+        max_document: MAX_BYTES,
+        log_time_ms: LogTime(now_ms),
+        first_offset: Offset(0),
+        known: Vec::new(),
+        redelivers: false,
     }
 }
 
-impl TopicRecords {
-    /// Reads the first records that a topic has, of each partition alike. Joins no group and
-    /// commits nothing.
-    async fn read(
-        topic: &str,
-        brokers: &Brokers,
-        registry: Option<Arc<Registry>>,
-    ) -> anyhow::Result<Self> {
-        let topics = Arc::new(Topics::new(brokers)?);
-        let layout = preflight::inspect(&topics, topic).await?;
-        let (brokers, name) = (brokers.clone(), topic.to_owned());
-        let limits = ReadLimits { records: MAX_RECORDS, bytes: MAX_BYTES };
-        let read = move || FirstRecords::read(&brokers, &name, &layout.extents, limits);
-        let first = tokio::task::spawn_blocking(read).await??;
-        let (topic, partitions) = (topic.to_owned(), layout.partitions);
-        Ok(Self { topic, partitions, first, registry, verdicts: Mutex::default() })
-    }
+/// Removes the dead letter of the end of a file that was not read to its end.
+fn drop_cut_end(batch: &mut Batch, heads: &Heads) {
+    let is_cut = heads.list.iter().any(|head| head.is_cut && head.name() == *batch.origin);
+    batch.entries.retain(|entry| {
+        let error = entry.content.as_ref().err().and_then(NoSample::error);
+        !(is_cut && error.is_some_and(|error| error.reason == DeadReason::TruncatedInput))
+    });
+}
 
+impl TopicRecords {
     /// Looks up the schemas that a batch needs.
     async fn complete(
         &self,

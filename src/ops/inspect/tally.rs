@@ -114,7 +114,7 @@ impl Tally {
                     *self.dropped.entry(*reason).or_default() += count;
                 }
                 Err(NoSample::Dead(error)) => {
-                    self.bury(error.reason, 1, || FirstDead {
+                    self.bury(error.reason, || FirstDead {
                         origin: origin(entry),
                         line: entry.line,
                         message: error.message.clone(),
@@ -150,7 +150,7 @@ impl Tally {
             let time = crate::model::time::format_time(sample.time_ms.ms());
             let message = format!("time is read as {time}");
             let line = entry.line;
-            return self.bury(reason, 1, || FirstDead { origin: origin(entry), line, message });
+            return self.bury(reason, || FirstDead { origin: origin(entry), line, message });
         }
         self.delivered += 1;
         let device = batch.text(&decoded.device);
@@ -164,10 +164,10 @@ impl Tally {
         self.ignitions_off += u64::from(decoded.ignition == Some(false));
     }
 
-    fn bury(&mut self, reason: DeadReason, count: u64, first: impl FnOnce() -> FirstDead) {
-        self.delivered += count;
+    fn bury(&mut self, reason: DeadReason, first: impl FnOnce() -> FirstDead) {
+        self.delivered += 1;
         let dead = self.dead.entry(reason);
-        dead.or_insert_with(|| DeadSamples { count: 0, first: first() }).count += count;
+        dead.or_insert_with(|| DeadSamples { count: 0, first: first() }).count += 1;
     }
 
     /// Number of samples that can be used.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::Serialize;
 
 use crate::identity::DeviceId;
 use crate::kafka::producer::ProducerRecord;
 use crate::log::device_partition::PartitionFinder;
+use crate::log::target::TargetTopic;
 use crate::model::reason::DeadReason;
-use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::ops::Notify;
 use crate::pipeline::processor::wrong_clock;
@@ -17,7 +18,8 @@ use crate::source::{
     Batch, DecodedSample, Decoder, DecoderError, Entry, JsonTemplate, NoSample, RecordContext,
     SampleError, Source, SourceError,
 };
-use crate::store::{StoreError, TripStore};
+use crate::store::StoreError;
+use crate::telemetry::clock_ms;
 use crate::timeline::ClockGuard;
 
 /// Maximum number of bad lines that are reported.
@@ -33,15 +35,12 @@ const MAX_CACHED_DEVICES: usize = 1 << 20;
 /// Maximum number of concurrent lookups in the store.
 const MAX_LOOKUPS: usize = 32;
 
-/// A record, and its partition if the key does not determine it.
-pub(super) type RoutedRecord = (ProducerRecord, Option<i32>);
-
 /// Partition by device; `Ok(None)`: the key determines it, `Err`: why it is unknown.
 type KnownPartitions = HashMap<DeviceId, Result<Option<i32>, String>>;
 
 /// Reads lines of files and converts them to records. A line that is not a valid sample is counted
 /// and reported.
-pub(super) struct FileRecords<'a, S> {
+pub(super) struct FileRecords<'a> {
     source: FileSource,
     /// A batch that was read but not returned yet, so that a cancelled call loses nothing.
     pending: Option<Batch>,
@@ -50,16 +49,11 @@ pub(super) struct FileRecords<'a, S> {
     template: JsonTemplate,
     guard: ClockGuard,
     /// Unset: keys determine partitions.
-    finder: Option<&'a PartitionFinder<'a, S>>,
+    finder: Option<&'a PartitionFinder<'a>>,
     partitions: KnownPartitions,
-    clock_ms: fn() -> i64,
     notify: Notify,
-    /// Lines that are not samples, by reason.
-    pub bad: BTreeMap<&'static str, u64>,
-    /// Samples that the field map skips.
-    pub skipped: u64,
-    /// Samples that the field map drops, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
+    /// What is not a sample to send.
+    pub left_out: LeftOut,
     /// Offset of the line after the last one read.
     pub next: i64,
     /// The error of the store that ended the source early.
@@ -71,41 +65,48 @@ pub(super) struct Chunk {
     /// The samples among them, and the part of the file that was read.
     pub batch: Batch,
     /// A record for each of these samples.
-    pub records: Vec<RoutedRecord>,
+    pub records: Vec<ProducerRecord>,
 }
 
-/// How lines become records of a log.
-pub(super) struct RecordOptions<'a, S> {
-    /// Rules that the log is read by.
-    pub rules: &'a Rules,
-    /// Unset: keys determine partitions.
-    pub finder: Option<&'a PartitionFinder<'a, S>>,
-    /// Clock that device times are checked against, ms since 1970.
-    pub clock_ms: fn() -> i64,
-    /// Receives the first bad lines.
-    pub notify: Notify,
+/// What a replay of files does not send. Clients parse it: names and order are fixed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LeftOut {
+    /// Lines that are not samples, by reason.
+    pub bad: BTreeMap<&'static str, u64>,
+    /// Samples that the field map skips.
+    pub skipped: u64,
+    /// Samples that the field map drops, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
 }
 
-impl<'a, S: TripStore> FileRecords<'a, S> {
-    /// Records of the lines that a source reads.
+impl LeftOut {
+    /// Number of lines that are not samples.
+    #[must_use]
+    pub fn bad_lines(&self) -> u64 {
+        self.bad.values().sum()
+    }
+}
+
+impl<'a> FileRecords<'a> {
+    /// Records for a topic, of the lines that a source reads. `notify` receives the first bad lines.
     ///
     /// # Errors
     /// The field map of the rules is invalid.
-    pub fn new(source: FileSource, options: RecordOptions<'a, S>) -> Result<Self, DecoderError> {
-        let RecordOptions { rules, finder, clock_ms, notify } = options;
+    pub fn new(
+        source: FileSource,
+        target: &'a TargetTopic<'a>,
+        notify: Notify,
+    ) -> Result<Self, DecoderError> {
         Ok(Self {
             source,
             pending: None,
-            log_decoder: Decoder::new(rules)?,
+            log_decoder: Decoder::new(&target.rules)?,
             template: JsonTemplate::default(),
-            guard: rules.guard(),
-            finder,
+            guard: target.rules.guard(),
+            finder: target.finder.as_ref(),
             partitions: KnownPartitions::new(),
-            clock_ms,
             notify,
-            bad: BTreeMap::new(),
-            skipped: 0,
-            dropped: BTreeMap::new(),
+            left_out: LeftOut::default(),
             next: 0,
             store_error: None,
         })
@@ -126,14 +127,14 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         }
         self.find_partitions().await?;
         let Some(mut batch) = self.pending.take() else { return Ok(None) };
-        let (mut records, now_ms) = (Vec::with_capacity(batch.entries.len()), (self.clock_ms)());
+        let (mut records, now_ms) = (Vec::with_capacity(batch.entries.len()), clock_ms());
         let entries = std::mem::take(&mut batch.entries);
         self.next = self.next.max(batch.next_offset.map_or(0, Offset::get));
         // Each of these is a sample or a bad line from here on.
         for (reason, count) in
             std::mem::take(&mut batch.arrays).into_values().flat_map(|it| it.more)
         {
-            *self.bad.entry(reason.name()).or_default() += count;
+            *self.left_out.bad.entry(reason.name()).or_default() += count;
         }
         for entry in entries {
             // The entry is from a copy of a file that was read before.
@@ -145,11 +146,11 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
                 Ok(decoded) => self.record(&batch, (&entry, decoded), now_ms),
                 Err(NoSample::Dead(error)) => Err(SampleError::clone(error)),
                 Err(NoSample::Skipped(count)) => {
-                    self.skipped += u64::from(*count);
+                    self.left_out.skipped += u64::from(*count);
                     continue;
                 }
                 Err(NoSample::Dropped(reason, count)) => {
-                    *self.dropped.entry(reason.name()).or_default() += u64::from(*count);
+                    *self.left_out.dropped.entry(reason.name()).or_default() += u64::from(*count);
                     continue;
                 }
             };
@@ -170,7 +171,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         batch: &Batch,
         (entry, decoded): (&Entry, &DecodedSample),
         now_ms: i64,
-    ) -> Result<RoutedRecord, SampleError> {
+    ) -> Result<ProducerRecord, SampleError> {
         let time_ms = decoded.sample.time_ms;
         if let Err(violation) = self.guard.judge(time_ms, LogTime(now_ms)) {
             return Err(wrong_clock(&self.guard, violation, time_ms, LogTime(now_ms)));
@@ -183,7 +184,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
         };
         let value = self.value(batch, batch.raw(entry), decoded)?;
         let key = Some(device.as_bytes().to_vec());
-        Ok((ProducerRecord { key, value, ..ProducerRecord::default() }, partition))
+        Ok(ProducerRecord { key, value, partition, ..ProducerRecord::default() })
     }
 
     /// The line itself if the log's decoder finds the same sample in it, else the sample
@@ -235,9 +236,9 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
     }
 
     fn count_bad(&mut self, batch: &Batch, entry: &Entry, error: &SampleError) {
-        let reported: u64 = self.bad.values().sum();
+        let reported = self.left_out.bad_lines();
         let reason = error.reason.name();
-        *self.bad.entry(reason).or_default() += 1;
+        *self.left_out.bad.entry(reason).or_default() += 1;
         if reported < MAX_REPORTED {
             let (file, line, message) = (&batch.origin, entry.line, &error.message);
             (self.notify)(&format!("{file}:{line}: {reason}: {message}; not sent"));
@@ -245,7 +246,7 @@ impl<'a, S: TripStore> FileRecords<'a, S> {
     }
 }
 
-impl<S: TripStore> Source for FileRecords<'_, S> {
+impl Source for FileRecords<'_> {
     async fn next(&mut self) -> Result<Option<Batch>, SourceError> {
         match self.next_chunk().await {
             Ok(chunk) => Ok(chunk.map(|chunk| chunk.batch)),

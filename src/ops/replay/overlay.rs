@@ -116,9 +116,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::log::reference::Workspace;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
-    use crate::store::EmbeddedStore;
     use crate::store::memory::ApplyRows as _;
     use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
 
@@ -140,7 +140,8 @@ mod tests {
     async fn writes_hide_the_rows_they_overlap_and_leave_the_lower_store_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let [under, over] = [(); 2].map(|()| {
-            let store = EmbeddedStore::scratch(folder.path(), &Rules::default(), true).unwrap();
+            let workspace = Workspace { folder: folder.path(), memory: 1 << 20 };
+            let store = workspace.store(&Rules::default(), true).unwrap();
             AnyStore::from(Arc::new(store))
         });
         let (first, last) = (trip(&[1, 2], Version(10)), trip(&[50], Version(12)));

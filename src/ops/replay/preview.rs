@@ -7,15 +7,13 @@ use serde::Serialize;
 use super::file_records::FileRecords;
 use super::overlay::Overlay;
 use crate::kafka::topic::OffsetRange;
+use crate::log::device_partition::PartitionFinder;
 use crate::log::reference::Workspace;
 use crate::model::epoch::{Epoch, LogPartition, Versions};
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
-use crate::store::{AnyStore, DeviceScope, Order, StoreError, TripStore};
-
-/// Number of devices in one page.
-const DEVICES_PER_PAGE: usize = 1000;
+use crate::store::{AnyStore, DevicePages, DeviceScope, Order, StoreError, TripStore};
 
 /// Number of trips of a device in one page.
 const TRIPS_PER_PAGE: usize = 256;
@@ -31,45 +29,29 @@ pub struct TripChanges {
     pub ids_retired: u64,
 }
 
-/// The store of a preview, and the offsets of its log.
-#[derive(Clone, Copy)]
-pub(super) struct PreviewLog<'a> {
-    /// The store; only read.
-    pub store: &'a AnyStore,
-    /// Every epoch of the log, oldest first; at least one.
-    pub epochs: &'a [Epoch],
-    /// Offsets of the topic, by partition.
-    pub offsets: &'a [OffsetRange],
-}
-
-impl PreviewLog<'_> {
-    /// A version above those of all records of the log.
-    fn next_version(&self) -> Version {
-        let end = |(partition, range): (i32, &OffsetRange)| {
-            Versions::of_partition(self.epochs, partition).version_at(Offset(range.next))
-        };
-        (0..).zip(self.offsets).map(end).max().unwrap_or(Version(0))
-    }
-}
-
-/// Applies the samples to an overlay of the store. Returns the counts of samples and of trips.
+/// Applies the samples to an overlay of the store that finds partitions; the topic has these
+/// offsets, by partition. Returns the counts of samples and of trips.
 ///
 /// # Errors
 /// The files or the store cannot be read, or the workspace cannot be written.
 pub(super) async fn preview_changes(
-    log: PreviewLog<'_>,
-    records: &mut FileRecords<'_, AnyStore>,
+    (finder, offsets): (&PartitionFinder<'_>, &[OffsetRange]),
+    records: &mut FileRecords<'_>,
     workspace: Workspace<'_>,
     watch: impl FnMut(&Batch, &SampleCounts),
 ) -> anyhow::Result<(SampleCounts, TripChanges)> {
-    let newest = log.epochs.last().expect("there is an epoch");
+    let newest = finder.epochs.last().expect("there is an epoch");
     let over = Arc::new(workspace.store(&newest.rules, false)?);
     let any = AnyStore::from(Arc::clone(&over));
-    let base = log.next_version();
+    // Above the versions of all records of the log.
+    let end = |(partition, range): (i32, &OffsetRange)| {
+        Versions::of_partition(&finder.epochs, partition).version_at(Offset(range.next))
+    };
+    let base = (0..).zip(offsets).map(end).max().unwrap_or(Version(0));
     let start_offsets = [(0, 0)].into();
     let preview_epoch = Epoch { base, partitions: 1, start_offsets, ..newest.clone() };
     let versions = Versions::of_partition(&[preview_epoch], 0);
-    let overlay = Overlay { under: log.store, over: &any, partition: 0 };
+    let overlay = Overlay { under: finder.store, over: &any, partition: 0 };
     let config = ProcessorConfig { loads: 32, ..workspace.processor_config() };
     let preview_log = LogPartition { partition: 0, versions };
     let stores = (&overlay, &*over);
@@ -80,7 +62,7 @@ pub(super) async fn preview_changes(
     }
     let counts = processor.counts().clone();
     drop(processor);
-    let changes = count_changes(&any, log.store, base).await?;
+    let changes = count_changes(&any, finder.store, base).await?;
     Ok((counts, changes))
 }
 
@@ -91,13 +73,8 @@ async fn count_changes(
     base: Version,
 ) -> Result<TripChanges, StoreError> {
     let mut changes = TripChanges::default();
-    let mut after: Option<String> = None;
-    loop {
-        let devices = over.devices(DeviceScope::All, after.as_deref(), DEVICES_PER_PAGE).await?;
-        after = devices.last().cloned();
-        if after.is_none() {
-            return Ok(changes);
-        }
+    let mut pages = DevicePages::new(over, DeviceScope::All);
+    while let Some(devices) = pages.next().await? {
         for device in devices {
             let mut from_ms = DeviceTime::MIN;
             loop {
@@ -121,4 +98,5 @@ async fn count_changes(
             }
         }
     }
+    Ok(changes)
 }

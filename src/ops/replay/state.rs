@@ -6,31 +6,11 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::model::input_format::InputFormat;
 use crate::model::input_part::{Part, StoredPart};
-use crate::model::scalar::{LogTime, Offset};
 use crate::ops::{BadData, PreconditionFailed};
 use crate::store::files::{self, with_suffix};
-
-/// Part of an input file, as JSON.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SentPart {
-    first: i64,
-    from_bytes: u64,
-    upto_bytes: u64,
-    line: u64,
-    head: String,
-    hash: String,
-    format: String,
-    by_end: bool,
-    damaged: bool,
-    finished: bool,
-    log_time_ms: LogTime,
-}
 
 /// A line of the state file, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,7 +20,7 @@ struct Line {
     log: String,
     /// Number of lines of all files that were sent or counted as bad.
     lines: i64,
-    part: SentPart,
+    part: Part,
 }
 
 /// Prefix of every line; identifies a last line that a crash truncated.
@@ -56,44 +36,6 @@ pub(super) struct ReplayState {
     /// Number of lines that were sent or counted as bad.
     lines: i64,
     known: Vec<StoredPart>,
-}
-
-impl SentPart {
-    fn from_part(part: &Part) -> Self {
-        Self {
-            first: part.first_offset.get(),
-            from_bytes: part.from_bytes,
-            upto_bytes: part.upto_bytes,
-            line: part.line,
-            head: HEXLOWER.encode(&part.head),
-            hash: HEXLOWER.encode(&part.hash),
-            format: part.format.name().into(),
-            by_end: part.by_end,
-            damaged: part.damaged,
-            finished: part.finished,
-            log_time_ms: part.log_time_ms,
-        }
-    }
-
-    /// The part; `None` if a hash or the format is malformed.
-    fn stored_part(&self) -> Option<StoredPart> {
-        let hash = |text: &str| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok();
-        let part = Part {
-            first_offset: Offset(self.first),
-            from_bytes: self.from_bytes,
-            upto_bytes: self.upto_bytes,
-            line: self.line,
-            head: hash(&self.head)?,
-            hash: hash(&self.hash)?,
-            format: InputFormat::from_name(&self.format)?,
-            by_end: self.by_end,
-            damaged: self.damaged,
-            finished: self.finished,
-            log_time_ms: self.log_time_ms,
-        };
-        // A file that was sent whole is not read again.
-        Some(StoredPart { part, import_finished: false })
-    }
 }
 
 impl ReplayState {
@@ -133,7 +75,9 @@ impl ReplayState {
         let file = written.with_context(|| format!("state `{shown}` cannot be written"))?;
         let of_log: Vec<_> = latest.values().filter(|line| line.log == log).collect();
         let lines = of_log.iter().map(|line| line.lines).max().unwrap_or(0);
-        let known = of_log.iter().filter_map(|line| line.part.stored_part()).collect();
+        // A file that was sent whole is not read again.
+        let known = of_log.iter().map(|line| line.part.clone());
+        let known = known.map(|part| StoredPart { part, import_finished: false }).collect();
         Ok(Self { path: path.to_owned(), file, _lock: lock_file, log, lines, known })
     }
 
@@ -153,7 +97,7 @@ impl ReplayState {
     /// # Errors
     /// The file cannot be written.
     pub fn record(&mut self, part: &Part, lines: i64) -> anyhow::Result<()> {
-        let line = Line { log: self.log.clone(), lines, part: SentPart::from_part(part) };
+        let line = Line { log: self.log.clone(), lines, part: part.clone() };
         let bytes = encode(&line)?;
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
         written.with_context(|| format!("state `{}` cannot be written", self.path.display()))
@@ -172,8 +116,8 @@ fn latest_lines(bytes: &[u8]) -> Result<BTreeMap<(String, i64, u64), Line>, Stri
             continue;
         }
         let line: Line = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        line.part.stored_part().ok_or("a hash or a format is malformed")?;
-        latest.insert((line.log.clone(), line.part.first, line.part.from_bytes), line);
+        let (first, from) = line.part.key();
+        latest.insert((line.log.clone(), first, from), line);
     }
     Ok(latest)
 }

@@ -1,24 +1,23 @@
 //! Writes the records of a topic to a store again, or compares the store with them.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::identity::DeviceId;
 use crate::kafka::topic::StartFrom;
-use crate::log::reference::{Build, Reference, Workspace};
+use crate::log::reference::{Build, Workspace};
 use crate::log::topic::TopicLog;
 use crate::log::topic_replay::TopicReplay;
 use crate::model::epoch::{first_offsets, versions_before};
 use crate::model::scalar::Version;
 use crate::ops::verify::Difference;
-use crate::ops::verify::compare::{CompareOptions, compare};
-use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
-use crate::pipeline::daemon::{OnEvent, Report};
+use crate::ops::verify::compare::compare;
+use crate::ops::{Cancel, InvalidRequest, NoResult, PartialResult, PreconditionFailed};
+use crate::pipeline::daemon::OnEvent;
 use crate::pipeline::processor::ProcessorConfig;
 use crate::settings::Settings;
-use crate::sink::{Outputs, RowCounts, RowTally, open_workers};
+use crate::sink::{RowCounts, RowTally};
 use crate::store::{Access, AnyStore, DeviceScope, TripStore};
 
 /// The first record to replay.
@@ -28,15 +27,6 @@ pub enum ReplayStart {
     Offset(i64),
     /// A position of the log.
     Log(StartFrom),
-}
-
-/// Which records to replay.
-#[derive(Clone, Debug)]
-pub struct TopicReplayRequest {
-    /// The first record. The replay ends at the newest record of the topic.
-    pub from: ReplayStart,
-    /// Only records of this device; `None`: all.
-    pub device: Option<DeviceId>,
 }
 
 /// Counts of a replay. Scripts parse its JSON: names and order are fixed.
@@ -54,14 +44,16 @@ pub struct TopicReplayOutcome {
 
 /// A replay whose log and offsets passed their checks. Nothing is written yet.
 pub struct TopicReplayJob {
-    request: TopicReplayRequest,
     log: TopicLog,
+    /// Only records of this device; `None`: all.
+    device: Option<DeviceId>,
     /// Start offsets by partition.
     start_offsets: Vec<i64>,
 }
 
 impl TopicReplayJob {
-    /// Opens the log of a store and finds the start offsets.
+    /// Opens the log of a store and finds the start offsets. The replay ends at the newest record
+    /// of the topic.
     ///
     /// # Errors
     /// The store has no epoch, brokers do not respond, the topic is not that of the epochs, or it
@@ -69,22 +61,22 @@ impl TopicReplayJob {
     pub async fn open(
         store: &AnyStore,
         settings: &Settings,
-        request: TopicReplayRequest,
+        (from, device): (ReplayStart, Option<DeviceId>),
     ) -> anyhow::Result<Self> {
         let mut log = TopicLog::open(store, settings).await?;
         if store.devices(DeviceScope::All, None, 1).await?.is_empty() {
             // The committed offsets of a group do not apply to an empty store.
             log.stored = first_offsets(&log.epochs);
         }
-        let start_offsets = start_offsets(&log, request.from)?;
-        Ok(Self { request, log, start_offsets })
+        let start_offsets = start_offsets(&log, from)?;
+        Ok(Self { log, device, start_offsets })
     }
 
     /// Counts the rows that [`TopicReplayJob::apply`] would write: builds a reference store from
     /// the whole log and compares the store with it.
     ///
     /// # Errors
-    /// [`Stopped`], [`NoResult`] for a device without records, records have expired, brokers do
+    /// `Stopped`, [`NoResult`] for a device without records, records have expired, brokers do
     /// not respond, the store cannot be read, or the workspace cannot be written.
     pub async fn preview(
         &self,
@@ -97,23 +89,25 @@ impl TopicReplayJob {
         let partial = PartialResult::Nothing;
         let build = Build {
             found: store,
-            device_id: self.request.device.as_ref(),
+            device_id: self.device.as_ref(),
             workspace,
             progress: &mut (),
             on_event,
             cancel: (cancel, partial),
         };
-        let reference = self.log.reference(self.log.all_there(), build).await?;
+        let reference = self
+            .log
+            .reference(self.log.spans_from(&first_offsets(&self.log.epochs)), build)
+            .await?;
         let before = versions_before(&self.log.epochs, &self.start_offsets);
         let oldest = before.values().copied().min().unwrap_or(Version::MIN);
         let mut differing = 0;
-        let mut count = |difference: &Difference, _: bool| {
+        let count = |difference: &Difference, _: bool| {
             let is_written = difference.version.is_some_and(|version| version > oldest);
             differing += u64::from(is_written);
         };
-        let options = CompareOptions { device_id: self.request.device.as_deref(), repair: false };
-        let Reference { store: expected, records, bounds } = reference;
-        let compared = compare(&expected, store, &options, bounds, &mut count);
+        let records = reference.records;
+        let compared = compare(reference, store, (self.device.as_deref(), false), count);
         let compared = cancel.unless_stopped(partial, compared).await??;
         self.checked(TopicReplayOutcome {
             applied: false,
@@ -127,17 +121,17 @@ impl TopicReplayJob {
     /// again. A file must have no other writer.
     ///
     /// # Errors
-    /// [`Stopped`], [`NoResult`] for a device without records, records have expired or would be
+    /// `Stopped`, [`NoResult`] for a device without records, records have expired or would be
     /// skipped, brokers do not respond, or the store cannot be written.
     pub async fn apply(
         &self,
         (settings, announce): (&Settings, bool),
         on_event: OnEvent,
-        cancel: &mut Cancel,
+        cancel: &Cancel,
     ) -> anyhow::Result<TopicReplayOutcome> {
         let replay = self.replay()?;
         let url = settings.url()?;
-        if url.path().is_some() && self.request.device.is_some() {
+        if url.path().is_some() && self.device.is_some() {
             let problem = "--device with --apply needs a keyspace: a file has one position for all \
                  devices of a partition";
             return Err(InvalidRequest(problem.into()).into());
@@ -149,19 +143,15 @@ impl TopicReplayJob {
         }
         let store = AnyStore::open(&url, Access::WriteTopic(rules), options).await?;
         let store = Arc::new(store);
-        let outputs = match store.embedded() {
-            Some(file) => Outputs::File(Arc::clone(file)),
-            None => Outputs::Topics(self.log.outputs(announce)?, None),
-        };
+        let outputs = self.log.outputs(&store, announce, None)?;
         let counts = Arc::<RowCounts>::default();
         let tally = RowTally { rows: Arc::clone(&store), counts: Arc::clone(&counts) };
-        let open = open_workers(move || Arc::new(store.for_worker()), outputs, Some(tally));
-        let report =
-            replay.run(open, (ProcessorConfig::daemon(settings), on_event), cancel.wait()).await?;
-        check_stopped(&report, cancel, PartialResult::Read)?;
+        let config = (ProcessorConfig::daemon(settings), on_event);
+        let (outputs, cancel) = ((outputs, Some(tally)), (cancel, PartialResult::Read));
+        let read = replay.run(store.for_worker(), outputs, config, cancel).await?;
         self.checked(TopicReplayOutcome {
             applied: true,
-            records: report.counts.delivered,
+            records: read.delivered,
             rows: counts.same() + counts.other(),
             rows_that_differ: counts.other(),
         })
@@ -179,19 +169,13 @@ impl TopicReplayJob {
             ))
             .into());
         }
-        let ends = self.log.extents.iter().map(|range| range.next);
-        let spans: Vec<Range<i64>> = self
-            .start_offsets
-            .iter()
-            .zip(ends)
-            .map(|(&start, end)| start..end.max(start))
-            .collect();
-        self.log.reread(spans, self.request.device.clone())
+        let spans = self.log.spans_from(&self.start_offsets);
+        self.log.reread(spans, self.device.clone())
     }
 
     /// The outcome, unless the log has no record of the device.
     fn checked(&self, outcome: TopicReplayOutcome) -> anyhow::Result<TopicReplayOutcome> {
-        match (&self.request.device, outcome.records) {
+        match (&self.device, outcome.records) {
             (Some(device), 0) => {
                 let reason = format!("the log has no sample of device `{device}` there");
                 Err(NoResult(reason).into())
@@ -220,12 +204,4 @@ fn start_offsets(log: &TopicLog, from: ReplayStart) -> anyhow::Result<Vec<i64>> 
         .into());
     }
     Ok(requested.into_iter().zip(first).map(|(requested, first)| requested.max(first)).collect())
-}
-
-/// Fails if a signal stopped the run of this report.
-fn check_stopped(report: &Report, cancel: &Cancel, partial: PartialResult) -> Result<(), Stopped> {
-    match cancel.stopped(partial) {
-        Some(stopped) if report.stopped => Err(stopped),
-        _ => Ok(()),
-    }
 }

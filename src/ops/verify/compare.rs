@@ -1,27 +1,20 @@
 //! Compares every day of a store with the reference store, both ways.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::day::{self, DayResult};
 use super::{Difference, Kind};
-use crate::log::Bounds;
+use crate::log::reference::Reference;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::raw::RawRow;
-use crate::store::{AnyStore, DeviceScope, EmbeddedStore, StoreError, TripRow, TripStore};
+use crate::store::{AnyStore, DevicePages, DeviceScope, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
 
-/// Days or devices read in one page.
+/// Days read in one page.
 const PAGE: usize = 256;
-
-/// Options of a comparison.
-pub struct CompareOptions<'a> {
-    /// Compare this device only; `None`: all devices.
-    pub device_id: Option<&'a str>,
-    /// Whether differing rows are repaired.
-    pub repair: bool,
-}
 
 /// What a comparison found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,21 +45,20 @@ impl Comparison {
     }
 }
 
-/// Compares the store `found` with the reference store `expected`. `on_difference` receives each
-/// difference and whether it is left after the repair.
+/// Compares the store `found` with the reference store, all devices or one, and repairs differing
+/// rows with `repair`. `on_difference` receives each difference and whether it is left after that.
 ///
 /// # Errors
 /// One of the stores cannot be read, or the store cannot be repaired.
 pub async fn compare(
-    expected: &EmbeddedStore,
+    expected: Reference<'_>,
     found: &AnyStore,
-    options: &CompareOptions<'_>,
-    bounds: Bounds<'_>,
-    on_difference: &mut impl FnMut(&Difference, bool),
+    (device_id, repair): (Option<&str>, bool),
+    on_difference: impl FnMut(&Difference, bool),
 ) -> Result<Comparison, StoreError> {
-    expected.compare_anew()?;
+    expected.store.compare_anew()?;
     let result = Comparison::default();
-    let mut job = CompareJob { expected, found, options, bounds, on_difference, result };
+    let mut job = CompareJob { expected, found, device_id, repair, on_difference, result };
     job.compare_found_days().await?;
     job.compare_other_days().await?;
     job.compare_day_indexes().await?;
@@ -74,23 +66,21 @@ pub async fn compare(
 }
 
 struct CompareJob<'a, F> {
-    expected: &'a EmbeddedStore,
+    expected: Reference<'a>,
     found: &'a AnyStore,
-    options: &'a CompareOptions<'a>,
-    bounds: Bounds<'a>,
-    on_difference: &'a mut F,
+    /// Compare this device only; `None`: all devices.
+    device_id: Option<&'a str>,
+    repair: bool,
+    on_difference: F,
     result: Comparison,
 }
 
-impl<F> CompareJob<'_, F>
-where
-    F: FnMut(&Difference, bool),
-{
+impl<F: FnMut(&Difference, bool)> CompareJob<'_, F> {
     /// Compares the days that the store has.
     async fn compare_found_days(&mut self) -> Result<(), StoreError> {
         let (mut group, mut from): (Vec<RawRow>, _) = (Vec::new(), None);
         loop {
-            let (rows, next) = self.found.raw_rows(self.options.device_id, from).await?;
+            let (rows, next) = self.found.raw_rows(self.device_id, from).await?;
             for row in rows {
                 let is_same_day = group.first().is_none_or(|first| {
                     first.bucket_ms == row.bucket_ms && first.device_id == row.device_id
@@ -110,7 +100,7 @@ where
 
     async fn compare_day(&mut self, rows: Vec<RawRow>) -> Result<(), StoreError> {
         let (device_id, bucket_ms) = (rows[0].device_id.clone(), rows[0].bucket_ms);
-        self.expected.note_compared(&device_id, bucket_ms)?;
+        self.expected.store.note_compared(&device_id, bucket_ms)?;
         self.inspect(&device_id, day_of(bucket_ms), rows).await
     }
 
@@ -118,7 +108,7 @@ where
     async fn compare_other_days(&mut self) -> Result<(), StoreError> {
         let mut after = None;
         loop {
-            let days = self.expected.not_compared(self.options.device_id, after.as_ref(), PAGE)?;
+            let days = self.expected.store.not_compared(self.device_id, after.as_ref(), PAGE)?;
             let Some(last) = days.last() else { return Ok(()) };
             after = Some(last.clone());
             for (device_id, bucket_ms) in days {
@@ -136,14 +126,14 @@ where
         day: Day,
         rows: Vec<RawRow>,
     ) -> Result<(), StoreError> {
-        let expected = self.expected.rows_of_day(device_id, day).await?;
+        let expected = self.expected.store.rows_of_day(device_id, day).await?;
         self.result.days += 1;
         let mut seen = self.diff_day((device_id, day), rows, &expected).await?;
         if !seen.differences.is_empty() {
             // The day may have changed while it was read. These rows are not newer than the limit,
             // which is read after them.
             let rows = self.found.raw_day(device_id, day).await?;
-            if self.bounds.follow().await? {
+            if self.expected.bounds.follow().await? {
                 seen = self.diff_day((device_id, day), rows, &expected).await?;
             }
         }
@@ -153,22 +143,18 @@ where
             return Ok(());
         }
         let mut left = Vec::new();
-        if self.options.repair {
+        if self.repair {
             self.found.repair_rows(&seen.wrong, &expected).await?;
             let rows = self.found.raw_day(device_id, day).await?;
             left = self.diff_day((device_id, day), rows, &expected).await?.differences;
         }
+        let key = |it: &Difference| (it.span_ms, it.kind);
+        let has = |list: &[Difference], it: &Difference| list.iter().any(|one| key(one) == key(it));
         for difference in &seen.differences {
-            let is_left = !self.options.repair
-                || left
-                    .iter()
-                    .any(|it| (it.span_ms, it.kind) == (difference.span_ms, difference.kind));
-            self.report(difference, is_left);
+            self.report(difference, !self.repair || has(&left, difference));
         }
         // Differences that were hidden by others before the repair.
-        for difference in left.iter().filter(|it| {
-            seen.differences.iter().all(|seen| (seen.span_ms, seen.kind) != (it.span_ms, it.kind))
-        }) {
+        for difference in left.iter().filter(|it| !has(&seen.differences, it)) {
             self.report(difference, true);
         }
         Ok(())
@@ -189,7 +175,7 @@ where
         rows: Vec<RawRow>,
         expected: &[TripRow],
     ) -> Result<DayResult, StoreError> {
-        let mut result = day::compare((device_id, day), rows, expected, &self.bounds);
+        let mut result = day::compare((device_id, day), rows, expected, &self.expected.bounds);
         if result.differences.iter().any(|it| it.kind == Kind::Missing) {
             self.drop_erased(device_id, expected, &mut result).await?;
         }
@@ -226,7 +212,8 @@ where
     ) -> Result<Option<DeviceTime>, StoreError> {
         let partition = rows.iter().max_by_key(|row| row.version).map(|row| row.partition);
         let forgets = self.found.forgets(device_id).await?;
-        let newer = forgets.iter().filter(|it| self.bounds.is_newer(partition, it.version));
+        let newer =
+            forgets.iter().filter(|it| self.expected.bounds.is_newer(partition, it.version));
         Ok(newer.map(|forget| forget.before_ms).max())
     }
 
@@ -248,34 +235,33 @@ where
 
     /// Compares the day indexes.
     async fn compare_day_indexes(&mut self) -> Result<(), StoreError> {
-        if let Some(device_id) = self.options.device_id {
+        if let Some(device_id) = self.device_id {
             return self.compare_device_index(device_id).await;
         }
-        let mut after: Option<String> = None;
-        loop {
-            let devices = self.expected.devices(DeviceScope::All, after.as_deref(), PAGE).await?;
-            let Some(last) = devices.last() else { return Ok(()) };
-            after = Some(last.clone());
+        let store = Arc::clone(&self.expected.store);
+        let mut pages = DevicePages::new(&*store, DeviceScope::All);
+        while let Some(devices) = pages.next().await? {
             for device_id in &devices {
                 self.compare_device_index(device_id).await?;
             }
         }
+        Ok(())
     }
 
     async fn compare_device_index(&mut self, device_id: &str) -> Result<(), StoreError> {
-        let days = self.expected.listed_days(device_id)?;
+        let days = self.expected.store.listed_days(device_id)?;
         let mut lacking = self.found.unlisted(device_id, &days).await?;
         if lacking.is_empty() {
             return Ok(());
         }
-        let rows = self.expected.rows_of_day(device_id, lacking[lacking.len() - 1]).await?;
+        let rows = self.expected.store.rows_of_day(device_id, lacking[lacking.len() - 1]).await?;
         if let Some(floor_ms) = self.newer_floor(device_id, &rows).await? {
             lacking.retain(|day| day.start_ms() >= floor_ms);
         }
         let mut left = lacking.clone();
-        if self.options.repair {
+        if self.repair {
             for &day in &lacking {
-                let rows = self.expected.rows_of_day(device_id, day).await?;
+                let rows = self.expected.store.rows_of_day(device_id, day).await?;
                 self.found.repair_rows(&[], &rows).await?;
             }
             left = self.found.unlisted(device_id, &lacking).await?;

@@ -19,56 +19,32 @@ mod request;
 use serde::Serialize;
 
 use crate::identity::TripId;
+use crate::model::named::named;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::model::time::format_time;
 
 pub use compare::Comparison;
 pub use request::{VerifyReport, VerifyRequest, open_store, verify};
 
-/// Kind of a difference between a store and its log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A trip of the log is not in the store.
-    Missing,
-    /// A trip of the store does not follow from the log.
-    Extra,
-    /// A trip has other values than the log gives.
-    Different,
-    /// A trip that does not follow from the log covers times of another one.
-    Overlapping,
-    /// The row has no version: another program wrote it.
-    NoVersion,
-    /// The copy of a trip in this day is missing or different; a copy in another day is correct.
-    Copy,
-    /// A day of a device is missing in one or both of the day indexes.
-    Unlisted,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 7] = [
-        Self::Missing,
-        Self::Extra,
-        Self::Different,
-        Self::Overlapping,
-        Self::NoVersion,
-        Self::Copy,
-        Self::Unlisted,
-    ];
-
-    /// The name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Extra => "extra",
-            Self::Different => "different",
-            Self::Overlapping => "overlapping",
-            Self::NoVersion => "no_version",
-            Self::Copy => "copy",
-            Self::Unlisted => "unlisted",
-        }
+named! {
+    /// Kind of a difference between a store and its log.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    Kind {
+        /// A trip of the log is not in the store.
+        Missing = "missing",
+        /// A trip of the store does not follow from the log.
+        Extra = "extra",
+        /// A trip has other values than the log gives.
+        Different = "different",
+        /// A trip that does not follow from the log covers times of another one.
+        Overlapping = "overlapping",
+        /// The row has no version: another program wrote it.
+        NoVersion = "no_version",
+        /// The copy of a trip in this day is missing or different; a copy in another day is right.
+        Copy = "copy",
+        /// A day of a device is missing in one or both of the day indexes.
+        Unlisted = "unlisted",
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use serde::ser::{Serialize, Serializer};
 
-use super::compare::{CompareOptions, compare};
+use super::compare::compare;
 use super::{Comparison, Difference};
 use crate::identity::DeviceId;
 use crate::log::positions::keeps_own;
-use crate::log::reference::{Build, Reference, Workspace};
+use crate::log::reference::{Build, Workspace};
 use crate::log::{Log, ReadProgress};
 use crate::ops::{NoResult, PartialResult, PreconditionFailed, SignalListener};
 use crate::pipeline::daemon::OnEvent;
@@ -36,10 +36,6 @@ impl VerifyRequest<'_> {
     #[must_use]
     pub fn partial_result(&self) -> PartialResult {
         if self.repair { PartialResult::Repaired } else { PartialResult::Nothing }
-    }
-
-    fn compare_options(&self) -> CompareOptions<'_> {
-        CompareOptions { device_id: self.device_id.map(DeviceId::as_str), repair: self.repair }
     }
 }
 
@@ -118,18 +114,19 @@ pub async fn verify(
         workspace: request.workspace,
         progress,
         on_event,
-        cancel: (&mut cancel, partial),
+        cancel: (&cancel, partial),
     };
-    let Reference { store: reference, records, bounds } = log.reference(build).await?;
+    let reference = log.reference(build).await?;
+    let (rebuilt, records) = (Arc::clone(&reference.store), reference.records);
     let mut examples = Vec::new();
-    let mut on_difference = |difference: &Difference, is_left: bool| {
+    let on_difference = |difference: &Difference, is_left: bool| {
         if examples.len() < request.limit {
             let is_repaired = request.repair && !is_left;
             examples.push(Example { difference: difference.clone(), is_repaired });
         }
     };
-    let options = request.compare_options();
-    let compared = compare(&reference, store, &options, bounds, &mut on_difference);
+    let scope = (request.device_id.map(DeviceId::as_str), request.repair);
+    let compared = compare(reference, store, scope, on_difference);
     let comparison = cancel.unless_stopped(partial, compared).await??;
     if let (Some(device), 0) = (request.device_id, comparison.days) {
         let store = request.store;
@@ -139,7 +136,7 @@ pub async fn verify(
     Ok(VerifyReport {
         store: request.store.to_owned(),
         records,
-        trips_rebuilt: reference.count_trips()?,
+        trips_rebuilt: rebuilt.count_trips()?,
         comparison,
         seconds: started.elapsed().as_secs_f64(),
         examples,

@@ -21,7 +21,7 @@ fn exported(file: &Path) -> anyhow::Result<Vec<u8>> {
     let all = TripSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
     let mut out = Vec::new();
     let mut writer = TripWriter::new(&mut out, Form::Ndjson, true)?;
-    block_on(export(&store, &Selection::new(None, all)?, |(row, _)| {
+    block_on(export(&store, &Selection::new(None, all, Vec::new())?, |(row, _)| {
         Ok(writer.write(row, &Extras::default())?)
     }))?;
     writer.finish()?;

@@ -8,7 +8,6 @@ use tstar::internals::model::time::parse_time;
 use super::{FILE, NAME, folder, forget, key, read, signed_by};
 use crate::cli::{Folder, minutes, number};
 use crate::forget::count;
-use crate::support::block_on;
 use crate::topic::file::until_read;
 use crate::topic::{PARTITIONS, Topic, drain, start};
 
@@ -67,9 +66,11 @@ fn no_record_without_a_right_signature_erases_and_none_comes_to_life() {
     let mut forged = forged(&topic);
     topic.send(&forged);
     // The same again, in every partition.
-    let copies = forged.iter().flat_map(|it| (0..PARTITIONS).map(move |at| (it, Some(at))));
+    let of_partition =
+        |it: &ProducerRecord, at| ProducerRecord { partition: Some(at), ..it.clone() };
+    let copies = forged.iter().flat_map(|it| (0..PARTITIONS).map(move |at| of_partition(it, at)));
     let copies: Vec<_> = copies.collect();
-    block_on(topic.producer().send_to_partition(&topic.name, &copies)).unwrap();
+    topic.send(&copies);
     let all = forged.len() + copies.len();
     let summary = read(&folder, &topic, "t.db");
     assert_eq!(number(&summary["delivered"]), all as u64);
@@ -133,13 +134,14 @@ fn a_signed_one_counts_in_the_partition_of_its_device_alone() {
 
         let record = forget(&topic, &device, "2024-05-01T08:20:00Z");
         let elsewhere: Vec<_> = (0..PARTITIONS).filter(|at| *at != own).collect();
-        let copies: Vec<_> = elsewhere.iter().map(|at| (&record, Some(*at))).collect();
-        block_on(topic.producer().send_to_partition(&topic.name, &copies)).unwrap();
+        let of_partition = |at| ProducerRecord { partition: Some(at), ..record.clone() };
+        let copies: Vec<_> = elsewhere.iter().map(|at| of_partition(*at)).collect();
+        topic.send(&copies);
         let summary = drained(&folder);
         assert_eq!(summary["dead_letters"], json!({ "not_authorised": copies.len() }));
         assert_eq!((folder.trips(store), forgets(&folder, &device)), (trips.clone(), 0));
 
-        block_on(topic.producer().send_to_partition(&topic.name, &[(&record, Some(own))])).unwrap();
+        topic.send(&[of_partition(own)]);
         assert_eq!(drained(&folder)["dead_letters"], json!({}));
         assert_eq!((folder.trips(store).len(), forgets(&folder, &device)), (trips.len() - 1, 1));
         agree(&folder, &topic);

@@ -173,7 +173,7 @@ fn foreign_records_and_a_client_that_is_ahead(topic: &Topic, run: &Server, marks
     let (producer, changes) = (topic.producer(), format!("{}.trips", topic.name));
     let send = |value: &[u8]| {
         let (key, value) = (Some(b"truck-18".to_vec()), value.to_vec());
-        let record = ProducerRecord { key, value, headers: Vec::new(), timestamp_ms: None };
+        let record = ProducerRecord { key, value, ..ProducerRecord::default() };
         block_on(producer.send(&changes, &[record])).unwrap();
     };
     send(b"\xff");

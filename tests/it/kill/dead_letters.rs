@@ -80,7 +80,7 @@ impl Replay {
             key: Some(key(nth).0.into_bytes()),
             value: sample(nth, "when"),
             headers: headers.map(header).to_vec(),
-            timestamp_ms: None,
+            ..ProducerRecord::default()
         }
     }
 

@@ -34,8 +34,11 @@ fn a_worker_that_was_cancelled_fences_no_later_one() {
     let producer = Producer::new(&brokers, Arc::new(|_: &str| ())).unwrap();
     let record = TransactionRecord {
         topic: topic.name.clone(),
-        partition: Some(0),
-        record: ProducerRecord { value: b"trip".to_vec(), ..ProducerRecord::default() },
+        record: ProducerRecord {
+            value: b"trip".to_vec(),
+            partition: Some(0),
+            ..ProducerRecord::default()
+        },
         is_tombstone: false,
     };
     block_on(async {

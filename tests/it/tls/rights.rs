@@ -78,7 +78,7 @@ pub fn check_denials(cluster: &Cluster) {
     let sent = block_on(producer.send("samples.dlq", &[ProducerRecord::default()])).unwrap_err();
     let error = producer.failed("sending", "samples.dlq")(sent);
     check(&error, "Write on topic `samples.dlq`", "Write --topic samples.dlq");
-    let error = Transactions::init(&brokers, "mine").err().unwrap();
+    let error = Transactions::init(&brokers, "mine", None).err().unwrap();
     check(&error, "Write on transactional id `mine`", "Write --transactional-id mine");
     let group = Group::new(&brokers, "strangers").unwrap();
     let error = group.committed("samples", PARTITIONS).unwrap_err();

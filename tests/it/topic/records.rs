@@ -49,7 +49,7 @@ fn what_is_wrong_with_a_record_is_kept_with_its_key_and_headers() {
             key: None,
             value: good.trim().into(),
             headers: vec![trace],
-            timestamp_ms: None,
+            ..ProducerRecord::default()
         },
         keyed("truck-1", &format!("[{}, 7]", good.trim())),
         keyed("truck-1", "[1, 2"),

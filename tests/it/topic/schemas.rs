@@ -82,7 +82,7 @@ fn records(name: &str, header: Option<&str>) -> Vec<ProducerRecord> {
             key: Some(key.into()),
             value: hex(value),
             headers: header.into_iter().collect(),
-            timestamp_ms: None,
+            ..ProducerRecord::default()
         }
     };
     lines.map(record).collect()

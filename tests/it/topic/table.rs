@@ -238,13 +238,16 @@ fn of_two_transactional_producers_the_first_is_fenced() {
     let name = format!("tstar-table-{}-0", topic.name);
     let record = |value: &str| TransactionRecord {
         topic: topic.name.clone(),
-        partition: Some(2),
-        record: ProducerRecord { value: value.into(), ..ProducerRecord::default() },
+        record: ProducerRecord {
+            value: value.into(),
+            partition: Some(2),
+            ..ProducerRecord::default()
+        },
         is_tombstone: false,
     };
-    let mut first = Transactions::init(&brokers, &name).unwrap();
+    let mut first = Transactions::init(&brokers, &name, None).unwrap();
     first.send(&[record("a"), record("b")]).unwrap();
-    let mut second = Transactions::init(&brokers, &name).unwrap();
+    let mut second = Transactions::init(&brokers, &name, None).unwrap();
     let refused = first.send(&[record("c")]).unwrap_err();
     assert!(matches!(refused, KafkaError::Fenced { .. }), "{refused:?}");
     second.send(&[record("d")]).unwrap();

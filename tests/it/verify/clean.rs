@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tstar::internals::log::Bounds;
+use tstar::internals::log::reference::Reference;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
-use tstar::internals::ops::verify::compare::{CompareOptions, compare};
+use tstar::internals::ops::verify::compare::compare;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{AnyStore, DeviceScope, Forget, TripRow, TripStore};
@@ -115,10 +116,9 @@ fn what_a_newer_record_erased_is_not_missing_whatever_other_partitions_have() {
             limit: [(0, Version(200)), (1, Version(5000))].into(),
             log: None,
         };
-        let options = CompareOptions { device_id: None, repair: false };
-        let mut see = |_: &_, _| ();
         let any = AnyStore::from(Arc::clone(&stores[1]));
-        let found = compare(&stores[0], &any, &options, bounds, &mut see);
+        let reference = Reference { store: Arc::clone(&stores[0]), records: 0, bounds };
+        let found = compare(reference, &any, (None, false), |_, _| ());
         let found = block_on(found).unwrap();
         // A trip and its day in the indexes.
         assert_eq!(found.count(), expected, "{version}: {found:?}");

@@ -52,7 +52,7 @@ fn rows(store: &SqliteStore) -> Vec<TripRow> {
 struct Site {
     keyspace: Arc<Keyspace>,
     store: AnyStore,
-    reference: SqliteStore,
+    reference: Arc<SqliteStore>,
     /// Rows as CQL's JSON, times as ms.
     rows: Vec<Map<String, Value>>,
     /// The same as text, with every digit.
@@ -67,6 +67,7 @@ impl Site {
         let rows = rows(&ImportedStore::new(random, devices, trips).reference());
         let folder = tempfile::tempdir().unwrap();
         let reference = SqliteStore::scratch(folder.path(), &Rules::default(), true).unwrap();
+        let reference = Arc::new(reference);
         block_on(reference.apply(&rows)).unwrap();
         let store = AnyStore::from(keyspace.store());
         keyspace.runtime.block_on(store.apply(&rows)).unwrap();

@@ -219,5 +219,6 @@ fn copy(message: &BorrowedMessage<'_>) -> ProducerRecord {
             .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
             .collect(),
         timestamp_ms: message.timestamp().to_millis(),
+        partition: None,
     }
 }

@@ -165,7 +165,6 @@ impl ProducerClient for Sender {
         &self,
         topic: &str,
         record: &ProducerRecord,
-        _: Option<i32>,
     ) -> Result<impl Future<Output = Delivery> + Send + use<>, ClientError> {
         let mut world = lock(&self.world);
         if world.fails(10) {
