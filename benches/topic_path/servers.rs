@@ -16,7 +16,7 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::unprepared::Statement;
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::topic::Topics;
+use tstar::internals::kafka::topics::Topics;
 
 use crate::child::{plain, tstar};
 use crate::log::Log;

@@ -17,7 +17,7 @@ use crate::identity::DeviceId;
 use crate::model::tag::TripTags;
 use crate::model::visible::visible;
 use crate::ops::export::{Selection, export};
-use crate::ops::{BadData, Cancel, InvalidRequest, PartialResult, trips};
+use crate::ops::{BadData, Cancel, InvalidRequest, PartialResult, trip_list};
 use crate::store::TripRow;
 use crate::store::files;
 use crate::store::files::NewFile;
@@ -99,7 +99,7 @@ pub async fn run(
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let selection = Selection::new(device.clone(), args.span.span()?, args.tags.tag.clone())?;
     if let Some(device) = &device {
-        trips::check_known(&store, device).await?;
+        trip_list::check_known(&store, device).await?;
     }
     let Some(path) = &args.out else {
         let is_hidden = printer.is_terminal();

@@ -15,7 +15,7 @@ use crate::model::scalar::DeviceTime;
 use crate::model::tag::TagFilter;
 use crate::model::time::{parse_day, parse_duration};
 use crate::ops::InvalidRequest;
-use crate::ops::trips::TripSpan;
+use crate::ops::trip_list::TripSpan;
 use crate::settings::Warnings;
 use crate::settings::{
     Group, Kind, LogFormat, Setting, Settings, SettingsError, SettingsFile, exposed_files,

@@ -9,7 +9,7 @@ use super::print::Printer;
 use super::progress::FileProgress;
 use super::report::{Summary, SummaryFormat};
 use super::{exit, stop};
-use crate::ops::ingest::{FirstLetter, IngestOutcome, IngestRequest, Problem, ingest};
+use crate::ops::ingest::{FirstLetter, ImportProblem, IngestOutcome, IngestRequest, ingest};
 use crate::settings::Settings;
 use crate::source::SourceError;
 
@@ -76,7 +76,7 @@ fn print_hints(outcome: &IngestOutcome, settings: &Settings) {
             outcome.dead_letters_removed
         ));
     }
-    for Problem { reason, count, first } in &outcome.problems {
+    for ImportProblem { reason, count, first } in &outcome.problems {
         let FirstLetter { origin, line, message, preset } = first;
         exit::print_status(&format!(
             "{reason} ({count} samples), first {origin}:{line}: {message}"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 
-use crate::ops::ingest::{IngestOutcome, Problem, Warning, conflicting};
+use crate::ops::ingest::{ImportProblem, IngestOutcome, Warning, conflicting};
 use crate::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
 use crate::telemetry::counts::ReportedCount;
 use crate::timeline::Arrival;
@@ -40,7 +40,7 @@ pub struct Summary {
     ids_retired: u64,
     key_changes: KeyChanges,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    problems: Vec<Problem>,
+    problems: Vec<ImportProblem>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Warning>,
 }

@@ -15,7 +15,7 @@ use super::serve::Reading;
 use super::times::check_unit;
 use super::{exit, serve, stop};
 use crate::kafka::consumer::DrainResult;
-use crate::kafka::topic::StartFrom;
+use crate::kafka::topics::StartFrom;
 use crate::model::time::parse_time;
 use crate::ops::readiness::Readiness;
 use crate::ops::run::{self, RunRequest};

@@ -10,7 +10,7 @@ use crate::identity::DeviceId;
 use crate::model::scalar::Day;
 use crate::model::time::{format_time, parse_day};
 use crate::model::visible::visible;
-use crate::ops::trips::{self, day_span};
+use crate::ops::trip_list::{self, day_span};
 use crate::ops::{BadData, InvalidRequest, tags};
 use crate::store::skip::{Missing, collecting};
 use crate::store::{AnyStore, Order, TripRow};
@@ -88,7 +88,7 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
         (Some(device), _) => {
             let rows = args.of_device(&store, device, read_limit, &mut missing).await?;
             if rows.is_empty() {
-                trips::check_known(&store, device).await?;
+                trip_list::check_known(&store, device).await?;
             }
             rows
         }
@@ -97,7 +97,7 @@ pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> 
                 || args.path.stops
                 || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
             let day = parse_day(day)?;
-            let rows = trips::of_day(&store, day, order, read_limit, with_path);
+            let rows = trip_list::of_day(&store, day, order, read_limit, with_path);
             let (rows, skipped) = collecting(rows).await;
             let rows = rows?;
             missing.add(skipped, day_span(day), &rows);
@@ -132,7 +132,7 @@ impl TripsArgs {
         missing: &mut Missing,
     ) -> anyhow::Result<Vec<TripRow>> {
         let wanted = self.span.span()?;
-        let rows = trips::of_device(store, device, wanted, self.order.into(), limit);
+        let rows = trip_list::of_device(store, device, wanted, self.order.into(), limit);
         let (rows, skipped) = collecting(rows).await;
         let rows = rows?;
         missing.add(skipped, wanted.span(device)?, &rows);
@@ -156,7 +156,7 @@ impl TripsArgs {
             (None, Some(prefix)) => format!(" has an id of {prefix}"),
             (None, None) => " overlaps these times".to_owned(),
         };
-        let around = trips::days_around(store, device, span).await?;
+        let around = trip_list::days_around(store, device, span).await?;
         let around: Vec<_> = around.into_iter().flatten().map(day_text).collect();
         let around = match around.as_slice() {
             [] => String::new(),

@@ -13,7 +13,7 @@ use super::{exit, stop};
 use crate::identity::DeviceId;
 use crate::log::Log;
 use crate::log::reference::Workspace;
-use crate::ops::verify::{Kind, VerifyReport, VerifyRequest, open_store, verify};
+use crate::ops::verify::{DifferenceKind, VerifyReport, VerifyRequest, open_store, verify};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,7 +107,7 @@ fn table(report: &VerifyReport) -> String {
     if more > 0 {
         lines.push(format!("and {more} more: --limit shows them"));
     }
-    let totals = Kind::ALL.iter().filter_map(|kind| {
+    let totals = DifferenceKind::ALL.iter().filter_map(|kind| {
         comparison.differences.get(kind).map(|count| format!("{} {count}", kind.name()))
     });
     let totals: Vec<_> = totals.collect();

@@ -15,8 +15,8 @@ use super::problem::Problem;
 use super::trip_page::TripList;
 use super::trips::no_device;
 use crate::ops::lookup::of_store;
+use crate::ops::trip_list;
 use crate::ops::trip_page::TripPage;
-use crate::ops::trips;
 use crate::store::Order;
 use crate::views::Form;
 
@@ -72,7 +72,7 @@ async fn list_device(mut call: Call, token: &str, form: Form) -> Result<Response
         None => None,
     };
     require(min_version, owner.as_ref(), |version| page.includes(version))?;
-    if page.is_empty() && !trips::is_known(&app.fresh(&store), &device).await? {
+    if page.is_empty() && !trip_list::is_known(&app.fresh(&store), &device).await? {
         return Err(no_device(&device));
     }
     app.page_response(page, options, changes, &call.uri).await

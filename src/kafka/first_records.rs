@@ -4,7 +4,7 @@ use super::KafkaError;
 use super::client::Brokers;
 use super::record::RecordReader;
 use super::scan::{Scan, ScannedRecord};
-use super::topic::OffsetRange;
+use super::topics::OffsetRange;
 use crate::source::{Batch, SCHEMA_ID_HEADER};
 
 /// Minimum number of records that are read of a partition, so that its devices have several.

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`client`] | connection settings, and the options that a user may not set |
-//! | [`topic`] | topic metadata and administration |
+//! | [`topics`] | topic metadata and administration |
 //! | [`raw_batch`] | polled records, which the worker of their partition decodes |
 //! | [`record`] | decodes a record into samples, and checks its key |
 //! | [`consumer`] | the polling thread: rebalances, batches, commits |
@@ -49,9 +49,9 @@ pub mod rights;
 pub mod scan;
 pub mod tail;
 mod token_endpoint;
-pub mod topic;
 pub mod topic_names;
 pub mod topic_settings;
+pub mod topics;
 pub mod transactions;
 pub mod unreadable;
 

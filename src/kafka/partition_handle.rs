@@ -36,7 +36,7 @@ pub enum WorkerExit {
 #[derive(Debug)]
 pub struct PartitionHandle {
     partition: i32,
-    state: Mutex<State>,
+    state: Mutex<WorkerState>,
     /// Notified when the worker has exited: the polling thread waits for that.
     exited: Condvar,
     /// Notified when the worker is cancelled, which its task waits for.
@@ -48,7 +48,7 @@ pub struct PartitionHandle {
 }
 
 #[derive(Debug)]
-struct State {
+struct WorkerState {
     /// Next offset: everything before it is durable.
     acknowledged: Offset,
     ended: Option<WorkerExit>,
@@ -67,7 +67,7 @@ impl PartitionHandle {
         let (ended, is_cancelled, restart, problem) = (None, false, None, None);
         Self {
             partition,
-            state: State { acknowledged, ended, is_cancelled, restart, problem }.into(),
+            state: WorkerState { acknowledged, ended, is_cancelled, restart, problem }.into(),
             exited: Condvar::new(),
             on_cancel: Notify::new(),
             is_settled: false,
@@ -175,7 +175,7 @@ impl PartitionHandle {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
         self.state.lock().expect("no holder of the lock panics")
     }
 }

@@ -3,7 +3,7 @@
 use super::KafkaError;
 use super::client::Brokers;
 use super::scan::Scan;
-use super::topic::OffsetRange;
+use super::topics::OffsetRange;
 use crate::model::partitioner::Finder;
 
 /// Maximum number of records read, over all partitions.

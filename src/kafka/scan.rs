@@ -13,7 +13,7 @@ use super::client::Brokers;
 use super::headers::{MAX_HEADERS, MAX_LETTER_HEADERS, read_headers};
 use super::record::Record;
 use super::rights::Right;
-use super::topic::OffsetRange;
+use super::topics::OffsetRange;
 use super::unreadable::{self, UnreadableBatch};
 use super::{KafkaError, client_error, offset_list};
 use crate::model::scalar::{LogTime, Offset};

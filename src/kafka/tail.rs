@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::client::Brokers;
 use super::rights::Right;
-use super::topic::Topics;
+use super::topics::Topics;
 use super::{KafkaError, client_error, offset_list};
 use crate::telemetry;
 
@@ -53,7 +53,7 @@ pub struct Tail {
 
 /// The positions that reading can start from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TailSpan {
     /// First position from which every record is in memory.
     pub first: Offsets,
     /// Position after the latest record.
@@ -70,7 +70,7 @@ struct StoredEvent {
 #[derive(Debug)]
 struct Ring {
     keep: Keep,
-    span: Span,
+    span: TailSpan,
     /// By partition, whether every record that existed at the start was read.
     caught_up: Vec<bool>,
     records: VecDeque<StoredEvent>,
@@ -81,7 +81,7 @@ struct Ring {
 
 impl Ring {
     fn init_partitions(&mut self, starts: &[i64], caught_up: Vec<bool>) {
-        self.span = Span { first: starts.to_vec(), next: starts.to_vec() };
+        self.span = TailSpan { first: starts.to_vec(), next: starts.to_vec() };
         self.caught_up = caught_up;
         self.records.clear();
         self.bytes = 0;
@@ -133,7 +133,7 @@ impl Tail {
     /// # Errors
     /// The client or the thread cannot be created.
     pub fn start(brokers: &Brokers, topic: &str, keep: Keep) -> Result<Self, KafkaError> {
-        let span = Span { first: Vec::new(), next: Vec::new() };
+        let span = TailSpan { first: Vec::new(), next: Vec::new() };
         let ring = Ring {
             keep,
             span,
@@ -160,7 +160,7 @@ impl Tail {
     ///
     /// # Errors
     /// Why the topic is not available yet.
-    pub fn span(&self) -> Result<Span, String> {
+    pub fn span(&self) -> Result<TailSpan, String> {
         let ring = self.ring();
         if ring.is_caught_up() { Ok(ring.span.clone()) } else { Err(ring.unavailable.clone()) }
     }
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     fn ring(records: usize, starts: &[i64]) -> Ring {
-        let span = Span { first: Vec::new(), next: Vec::new() };
+        let span = TailSpan { first: Vec::new(), next: Vec::new() };
         let keep = Keep { records, bytes: 100 };
         let (records, caught_up) = (VecDeque::new(), Vec::new());
         let mut ring =
@@ -350,14 +350,14 @@ mod tests {
         for (partition, offset) in [(0, 0), (1, 0), (0, 1)] {
             ring.add(partition, offset, Some("x"));
         }
-        assert_eq!(ring.span, Span { first: vec![1, 0], next: vec![2, 1] });
+        assert_eq!(ring.span, TailSpan { first: vec![1, 0], next: vec![2, 1] });
         ring.add(0, 2, Some(&"x".repeat(99)));
         assert_eq!((ring.span.first.clone(), ring.records.len()), (vec![1, 1], 2));
         ring.add(1, 1, Some(&"x".repeat(101)));
         assert_eq!((ring.records.len(), ring.bytes), (0, 0), "larger than the whole limit");
         // The topic was recreated.
         ring.add(0, 0, Some("y"));
-        assert_eq!(ring.span, Span { first: vec![0, 2], next: vec![1, 2] });
+        assert_eq!(ring.span, TailSpan { first: vec![0, 2], next: vec![1, 2] });
         assert_eq!(events_after(&ring, &[0, 2], 9), [(vec![1, 2], "y".to_owned())]);
     }
 

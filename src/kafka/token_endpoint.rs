@@ -62,7 +62,7 @@ impl fmt::Debug for TokenEndpoint {
 
 /// The endpoint's answer (RFC 6749, 5.1).
 #[derive(Deserialize)]
-struct Answer {
+struct TokenAnswer {
     access_token: String,
     /// Seconds.
     expires_in: Option<i64>,
@@ -152,7 +152,7 @@ impl TokenEndpoint {
             let why = why.unwrap_or_default();
             return Err(failed(format!("refuses with status {}{}", answer.status, why.trim_end())));
         }
-        let answer: Answer = serde_json::from_slice(&answer.body)
+        let answer: TokenAnswer = serde_json::from_slice(&answer.body)
             .map_err(|error| failed(format!("answers without a token: {error}")))?;
         let claims = claims(&answer.access_token);
         let now_ms = clock_ms();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::topic::TopicLog;
+use super::topic_log::TopicLog;
 use crate::model::scalar::Version;
 use crate::store::StoreError;
 

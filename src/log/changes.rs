@@ -10,9 +10,9 @@ use serde::{Serialize, Serializer};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::{Producer, ProducerRecord};
-use crate::kafka::tail::{Keep, Offsets, Span, Tail};
-use crate::kafka::topic::Topics;
+use crate::kafka::tail::{Keep, Offsets, Tail, TailSpan};
 use crate::kafka::topic_names::feed_topic;
+use crate::kafka::topics::Topics;
 use crate::model::tag::Tag;
 use crate::sink::feed::{Subject, feed_record};
 use crate::store::{AnyStore, EmbeddedStore, SideTables, StoreError};
@@ -226,11 +226,11 @@ fn in_table((first, next): (i64, i64), after: Option<Offsets>) -> Result<i64, Fe
     Ok(after)
 }
 
-fn is_ahead(after: &[i64], span: &Span) -> bool {
+fn is_ahead(after: &[i64], span: &TailSpan) -> bool {
     after.iter().zip(&span.next).any(|(at, next)| at > next)
 }
 
-fn in_topic(topic: &str, span: &Span, after: Option<Offsets>) -> Result<Offsets, FeedError> {
+fn in_topic(topic: &str, span: &TailSpan, after: Option<Offsets>) -> Result<Offsets, FeedError> {
     let Some(mut after) = after else { return Ok(span.next.clone()) };
     let partitions = span.next.len();
     if after.len() > partitions {
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_client_resumes_only_without_a_gap() {
-        let span = Span { first: vec![3, 0], next: vec![9, 4] };
+        let span = TailSpan { first: vec![3, 0], next: vec![9, 4] };
         let resume = |after: Option<&[i64]>| code(in_topic("t", &span, after.map(<[_]>::to_vec)));
         assert_eq!(resume(None), Ok(vec![9, 4]));
         assert_eq!(resume(Some(&[3, 1])), Ok(vec![3, 1]));

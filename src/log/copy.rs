@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::files::{FilesLog, ImportStep};
-use super::topic::TopicLog;
+use super::topic_log::TopicLog;
 use super::topic_replay::TopicReplay;
 use super::{Cancel, Log, PartialResult, SignalListener};
 use crate::identity::DeviceId;

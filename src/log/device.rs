@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::Log;
 use super::files::FilesLog;
-use super::topic::TopicLog;
+use super::topic_log::TopicLog;
 use crate::identity::DeviceId;
 use crate::kafka::scan::Scan;
-use crate::kafka::topic::OffsetRange;
+use crate::kafka::topics::OffsetRange;
 use crate::model::epoch::{Versions, by_epoch, with_other_partition_count};
 use crate::model::rules::Rules;
 use crate::source::{Batch, Source as _};

@@ -11,7 +11,7 @@ use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::dead_letters::{Fate, LetterTopic};
 use crate::kafka::producer::Producer;
-use crate::kafka::topic::Topics;
+use crate::kafka::topics::Topics;
 use crate::model::epoch::{Epoch, LogKind};
 use crate::model::failure::{InvalidRequest, NoResult};
 use crate::model::reason::DeadReason;

@@ -5,7 +5,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`files`] | a log of imported files |
-//! | [`topic`] | a log that is a topic |
+//! | [`topic_log`] | a log that is a topic |
 //! | [`topic_replay`] | reads spans of a topic again, up to their ends |
 //! | [`device`] | reads the records of a device |
 //! | [`device_partition`] | the partition of a device's records |
@@ -37,7 +37,7 @@ pub mod reference;
 pub mod retry;
 mod stop;
 pub mod target;
-pub mod topic;
+pub mod topic_log;
 pub mod topic_replay;
 
 use std::io;
@@ -46,7 +46,7 @@ use std::path::PathBuf;
 pub use self::bounds::Bounds;
 use self::files::FilesLog;
 pub use self::stop::{Cancel, Notify, PartialResult, SignalListener, Stopped};
-use self::topic::{TopicLog, no_epoch};
+use self::topic_log::{TopicLog, no_epoch};
 use crate::model::failure::InvalidRequest;
 use crate::model::visible::visible;
 use crate::pipeline::processor::SampleCounts;

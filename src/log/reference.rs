@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::files::FilesLog;
-use super::topic::TopicLog;
+use super::topic_log::TopicLog;
 use super::{Bounds, Cancel, Log, PartialResult, ReadProgress};
 use crate::identity::DeviceId;
 use crate::model::rules::Rules;

@@ -16,7 +16,7 @@ use super::redecode::{Redecoded, Redecoder, Unrecoverable};
 use crate::kafka::KafkaError;
 use crate::kafka::dead_letters::{Fate, replay_record};
 use crate::kafka::producer::{Producer, ProducerRecord};
-use crate::kafka::topic::Topics;
+use crate::kafka::topics::Topics;
 use crate::model::epoch::{Epoch, with_other_partition_count};
 use crate::model::failure::PreconditionFailed;
 use crate::model::reason::DeadReason;
@@ -123,8 +123,8 @@ pub async fn retry(
     };
     let remover = letters.remover(notify)?;
     let mut end = match (topic, &remover) {
-        (Some(topic), _) => End::Topic(Box::new(topic)),
-        (None, LetterRemover::Table(store)) => End::Files(FilesEnd::open(store, letters).await?),
+        (Some(topic), _) => LogEnd::Topic(Box::new(topic)),
+        (None, LetterRemover::Table(store)) => LogEnd::Files(FilesEnd::open(store, letters).await?),
         (None, LetterRemover::Topic(..)) => unreachable!("a topic is found by its epoch"),
     };
     let mut reader = letters.read(filter)?;
@@ -137,7 +137,7 @@ pub async fn retry(
         sent.map_err(|error| interrupted(error, outcome.replayed))?;
         outcome.add_batch(&batch);
     }
-    if let End::Files(files) = &end {
+    if let LogEnd::Files(files) = &end {
         outcome.subtract_rejected(files.processor.counts());
     }
     Ok(outcome)
@@ -157,12 +157,12 @@ fn interrupted(error: anyhow::Error, replayed: u64) -> anyhow::Error {
 }
 
 /// The end of the log.
-enum End<'a> {
+enum LogEnd<'a> {
     Files(FilesEnd<'a>),
     Topic(Box<TopicEnd<'a>>),
 }
 
-impl End<'_> {
+impl LogEnd<'_> {
     /// Appends the usable letters of a batch to the log, then removes them.
     async fn append(
         &mut self,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::device_partition::PartitionFinder;
-use super::topic::topic_of;
+use super::topic_log::topic_of;
 use crate::kafka::client::Brokers;
-use crate::kafka::topic::{OffsetRange, Topics};
+use crate::kafka::topics::{OffsetRange, Topics};
 use crate::model::failure::{InvalidRequest, PreconditionFailed};
 use crate::model::rules::Rules;
 use crate::pipeline::daemon::preflight;

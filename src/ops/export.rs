@@ -4,7 +4,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::InvalidRequest;
 use super::tags;
-use super::trips::{TripSpan, day_span, prefix_times};
+use super::trip_list::{TripSpan, day_span, prefix_times};
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{TagFilter, TripTags};

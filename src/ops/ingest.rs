@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ingest_problems::problems;
-pub use super::ingest_problems::{FirstLetter, Problem};
+pub use super::ingest_problems::{FirstLetter, ImportProblem};
 use super::ingest_warnings::{ImportWatch, file_cut, no_records};
 pub use super::ingest_warnings::{Warning, conflicting};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
@@ -84,7 +84,7 @@ pub struct IngestOutcome {
     /// Number of trips in the store after the import.
     pub trips: u64,
     /// Why more than half of the samples could not be used; else empty.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ImportProblem>,
     /// What is hardly meant so, such as speeds in another unit.
     pub warnings: Vec<Warning>,
     /// Number of dead letters removed that earlier imports left in a store without samples.

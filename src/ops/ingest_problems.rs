@@ -12,7 +12,7 @@ const MAX_PROBLEMS: usize = 3;
 
 /// A reason why samples could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct ImportProblem {
     /// The reason.
     pub reason: &'static str,
     /// Number of samples.
@@ -42,7 +42,7 @@ pub struct FirstLetter {
 pub(super) fn problems(
     counts: &SampleCounts,
     first_of: impl Fn(DeadReason) -> Result<Option<DeadLetter>, StoreError>,
-) -> Result<Vec<Problem>, StoreError> {
+) -> Result<Vec<ImportProblem>, StoreError> {
     if counts.dead() * 2 <= counts.delivered {
         return Ok(Vec::new());
     }
@@ -56,7 +56,7 @@ pub(super) fn problems(
         let DeadLetter { origin, line, message, value, .. } = first;
         let preset = suggest(&value, &RecordContext::of_file(&origin)).map(|preset| preset.name);
         let first = FirstLetter { origin, line, message, preset };
-        problems.push(Problem { reason: reason.name(), count, first });
+        problems.push(ImportProblem { reason: reason.name(), count, first });
     }
     Ok(problems)
 }

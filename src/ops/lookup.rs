@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{InvalidRequest, NoResult, trips};
+use super::{InvalidRequest, NoResult, trip_list};
 use crate::identity::{AnyId, DeviceId, IdError};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
@@ -149,7 +149,7 @@ pub async fn by_time(
         LookupResult::Unknown => {
             let around = Neighbours::find(&store, device_id, time_ms).await?;
             let Some(around) = around else {
-                return Err(trips::unknown_device(store.store(), device_id).await?.into());
+                return Err(trip_list::unknown_device(store.store(), device_id).await?.into());
             };
             let (device, time, around) =
                 (visible(device_id), format_time(time_ms.ms()), around.text()?);
@@ -181,7 +181,7 @@ async fn not_an_id(
 ) -> Result<InvalidRequest, StoreError> {
     let device = DeviceId::new(given).ok();
     Ok(InvalidRequest(match device {
-        Some(device) if trips::is_known(store, &device).await? => {
+        Some(device) if trip_list::is_known(store, &device).await? => {
             let (shown, word) = (visible(&device), visible(&shell_word(&device)));
             format!(
                 "`{shown}` is a device, not a trip id; list its trips with `tstar trips {word}`"

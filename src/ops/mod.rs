@@ -26,8 +26,8 @@ pub mod simulate;
 pub mod summary;
 pub mod tags;
 pub mod trip_filter;
+pub mod trip_list;
 pub mod trip_page;
-pub mod trips;
 pub mod verify;
 
 pub use crate::log::{Cancel, Notify, PartialResult, SignalListener, Stopped};

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Notify;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::{Producer, ProducerRecord};
-use crate::kafka::topic::Topics;
+use crate::kafka::topics::Topics;
 use crate::simulate::{Event, Fleet, FleetSettings};
 
 /// Maximum number of records in flight, that is, sent and not yet acknowledged.

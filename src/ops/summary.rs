@@ -50,7 +50,7 @@ pub struct Sums {
 
 /// The sums of a span.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct SpanSums {
     /// By key, in order; `None`: trips without a driver.
     pub rows: BTreeMap<Option<String>, Sums>,
     /// All of them together.
@@ -102,8 +102,8 @@ pub struct SummaryRequest {
 pub async fn sum_up<S: TripStore>(
     store: &S,
     request: &SummaryRequest,
-) -> Result<Summary, SummaryError> {
-    let mut summary = Summary::default();
+) -> Result<SpanSums, SummaryError> {
+    let mut summary = SpanSums::default();
     if let Some(device) = &request.device {
         summary.add_device(store, device, request).await?;
         return Ok(summary);
@@ -117,7 +117,7 @@ pub async fn sum_up<S: TripStore>(
     Ok(summary)
 }
 
-impl Summary {
+impl SpanSums {
     /// Adds the trips of a device.
     async fn add_device<S: TripStore>(
         &mut self,

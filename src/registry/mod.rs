@@ -59,7 +59,7 @@ pub struct Registry {
 
 /// The answer about an id or a version.
 #[derive(Deserialize)]
-struct Answer {
+struct SchemaAnswer {
     schema: String,
     #[serde(rename = "schemaType", default = "avro")]
     kind: String,
@@ -79,7 +79,7 @@ struct Reference {
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct RegistryProblem {
     error_code: u32,
     #[serde(default)]
     message: String,
@@ -120,10 +120,10 @@ impl Registry {
             SchemaId::Number(number) => format!("/schemas/ids/{number}"),
             SchemaId::Guid(guid) => format!("/schemas/guids/{guid}"),
         };
-        let Some(answer) = self.request::<Answer>(&path, None).await? else {
+        let Some(answer) = self.request::<SchemaAnswer>(&path, None).await? else {
             return Ok(SchemaVerdict::Unknown);
         };
-        let Answer { schema, kind, references } = answer;
+        let SchemaAnswer { schema, kind, references } = answer;
         Ok(match self.resolve(schema.len(), references).await? {
             Ok(references) => {
                 SchemaVerdict::Known { kind, source: SchemaSource { text: schema, references } }
@@ -155,7 +155,7 @@ impl Registry {
             let subject = web::encoded(&subject);
             // A schema that was deleted softly still decides the records written by it.
             let path = format!("/subjects/{subject}/versions/{version}?deleted=true");
-            let Some(answer) = self.request::<Answer>(&path, None).await? else {
+            let Some(answer) = self.request::<SchemaAnswer>(&path, None).await? else {
                 let problem = format!(
                     "it refers to `{name}`, version {version} of subject `{subject}`, which the \
                      registry did not have"
@@ -214,7 +214,7 @@ impl Registry {
             None => self.client.get(path).await,
         };
         let Response { status, body } = response.map_err(failed)?;
-        let problem = || serde_json::from_slice::<Problem>(&body).ok();
+        let problem = || serde_json::from_slice::<RegistryProblem>(&body).ok();
         let is_unknown = || problem().is_some_and(|it| NOT_FOUND.contains(&it.error_code));
         match status {
             200 => serde_json::from_slice(&body).map(Some).map_err(|error| {

@@ -12,7 +12,7 @@ use crate::kafka::client::Brokers;
 use crate::kafka::letter_limit::Limit;
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::{ConfiguredProducer, Producer, ProducerClient};
-use crate::kafka::topic::Topics;
+use crate::kafka::topics::Topics;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
 use crate::store::{Flush, Forget, Order, Result, StoreError, TripStore};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::identity::DeviceId;
-use crate::kafka::topic::StartFrom;
+use crate::kafka::topics::StartFrom;
 use crate::log::reference::Workspace;
 use crate::model::time::parse_time;
-use crate::ops::replay::topic::{ReplayStart, TopicReplayJob};
+use crate::ops::replay::into_store::{ReplayStart, TopicReplayJob};
 use crate::ops::{InvalidRequest, PartialResult};
 use clap::Args;
 

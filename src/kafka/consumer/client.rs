@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::rebalance::RebalanceContext;
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use crate::kafka::record::Record;
-use crate::kafka::topic::{OffsetRange, at_time};
+use crate::kafka::topics::{OffsetRange, at_time};
 use crate::kafka::unreadable::{self, UnreadableBatch};
 use crate::kafka::{KafkaError, offset_list, offsets_of, partition_list};
 

@@ -18,7 +18,7 @@ use super::{AssignedPartition, Assignment, ConsumerConfig, MemberSettings};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
-use crate::kafka::topic::{OffsetRange, StartFrom};
+use crate::kafka::topics::{OffsetRange, StartFrom};
 use crate::kafka::unreadable::UnreadableBatch;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;

@@ -34,7 +34,7 @@ use super::KafkaError;
 use super::client::{Brokers, STATISTICS};
 use super::partition_handle::PartitionHandle;
 use super::raw_batch::RawBatch;
-use super::topic::StartFrom;
+use super::topics::StartFrom;
 use crate::model::epoch::Epoch;
 use crate::telemetry;
 

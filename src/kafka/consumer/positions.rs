@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::client::GroupClient;
 use super::{Assignment, ConsumerConfig, ConsumerEvent, OnConsumerEvent};
 use crate::kafka::rights::Right;
-use crate::kafka::topic::{OffsetRange, StartFrom};
+use crate::kafka::topics::{OffsetRange, StartFrom};
 use crate::kafka::{KafkaError, client_error};
 use crate::model::epoch::Epoch;
 

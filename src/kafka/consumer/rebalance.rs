@@ -28,7 +28,7 @@ use crate::telemetry::{self, OffsetStorage, PartitionGauge};
 
 /// State shared by the callbacks and the polling loop.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ConsumerState {
     /// Assigned partitions, by number.
     pub(super) held: BTreeMap<i32, PartitionState>,
     /// The highest offset of each partition that this client has committed, or that its statistics
@@ -43,7 +43,7 @@ pub(super) struct State {
     is_incomplete: bool,
 }
 
-impl State {
+impl ConsumerState {
     fn note_commit(&mut self, partition: i32, offset: i64) {
         let highest = self.highest.entry(partition).or_insert(offset);
         *highest = offset.max(*highest);
@@ -86,7 +86,7 @@ pub struct RebalanceContext {
     pub(super) config: ConsumerConfig,
     assigned: mpsc::UnboundedSender<AssignedPartition>,
     pub(super) on_event: OnConsumerEvent,
-    state: Mutex<State>,
+    state: Mutex<ConsumerState>,
     /// Gets the records of assigned partitions.
     pub(super) queue: OnceLock<SharedQueue>,
     /// Set once this member is to stop.
@@ -115,7 +115,7 @@ impl RebalanceContext {
         (self.on_event)(ConsumerEvent::Warning(what));
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ConsumerState> {
         self.state.lock().expect("no holder of the lock panics")
     }
 

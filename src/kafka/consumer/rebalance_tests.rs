@@ -7,7 +7,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::super::group_fixture::FakeGroup;
 use super::super::poller::Poller;
 use super::*;
-use crate::kafka::topic::StartFrom;
+use crate::kafka::topics::StartFrom;
 
 #[test]
 fn a_partition_is_read_from_where_the_group_is_until_it_is_revoked() {

@@ -5,7 +5,7 @@
 
 mod reader;
 mod records;
-mod topic;
+mod send;
 mod turns;
 
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use utoipa::ToSchema;
 use reader::Reader;
 pub use records::Records;
 use records::too_many;
-pub use topic::TopicSink;
-use topic::{ACK_TIMEOUT, REFUSED};
+pub use send::TopicSink;
+use send::{ACK_TIMEOUT, REFUSED};
 use turns::Turns;
 
 use crate::model::rules::Rules;

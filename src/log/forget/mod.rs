@@ -1,16 +1,16 @@
 //! Appends the control records that erase trips.
 //!
 //! A store of files is erased from at once (`files`); a store of a topic is erased from by the
-//! daemon, which reads signed control records from that topic (`topic`).
+//! daemon, which reads signed control records from that topic (`control_records`).
 
+mod control_records;
 mod files;
-mod topic;
 
 use std::time::Duration;
 
+pub use self::control_records::SendFailed;
+use self::control_records::TopicForget;
 use self::files::FileForget;
-pub use self::topic::SendFailed;
-use self::topic::TopicForget;
 use crate::identity::DeviceId;
 use crate::model::failure::NoResult;
 use crate::model::rules::Rules;

@@ -1,8 +1,8 @@
 //! Checks whether a store, its log and this machine are in order. Changes nothing.
 
+mod brokers;
 mod machine;
 mod store;
-mod topic;
 
 use serde::Serialize;
 
@@ -86,7 +86,7 @@ pub async fn check(settings: &Settings, is_deep: bool) -> Result<Vec<CheckResult
             None => results.push(CheckResult::ok("log", "files: no topic was read")),
             Some(newest) => {
                 results.push(machine::check_clock(newest, settings.now_ms));
-                results.extend(topic::check(&store, newest, settings).await);
+                results.extend(brokers::check(&store, newest, settings).await);
             }
         },
     }

@@ -1,7 +1,7 @@
 //! Finds the preset, the field map and the units that read most records.
 
 use super::InspectRequest;
-use super::records::{Records, Unread};
+use super::records::{InputRecords, Unread};
 use super::tally::Tally;
 use crate::log::redecode::DecodeOverrides;
 use crate::model::preset::Preset;
@@ -89,7 +89,7 @@ impl FieldSource {
 
 /// Tries ways to read the records.
 pub struct Chooser<'a> {
-    records: &'a Records,
+    records: &'a InputRecords,
     request: &'a InspectRequest,
     best: Option<Choice>,
     outline: Outline,
@@ -99,7 +99,7 @@ pub struct Chooser<'a> {
 
 impl<'a> Chooser<'a> {
     /// Has tried nothing.
-    pub fn new(records: &'a Records, request: &'a InspectRequest) -> Self {
+    pub fn new(records: &'a InputRecords, request: &'a InspectRequest) -> Self {
         let outline = table_outline(records).unwrap_or_default();
         Self { records, request, best: None, outline, outlined: 0, problem: None }
     }
@@ -149,11 +149,11 @@ impl<'a> Chooser<'a> {
     fn presets(&self) -> Vec<&'static Preset> {
         let mut presets = Vec::new();
         let formats = match self.records {
-            Records::Files { heads, .. } => {
+            InputRecords::Files { heads, .. } => {
                 let formats = self.records.formats(&Rules::default()).into_iter().flatten();
                 formats.zip(heads.list.iter().map(Head::first_line)).collect()
             }
-            Records::Topic(_) => vec![(InputFormat::Ndjson, Vec::new())],
+            InputRecords::Topic(_) => vec![(InputFormat::Ndjson, Vec::new())],
         };
         for (format, line) in formats {
             for preset in presets_for(format, &line) {
@@ -183,11 +183,13 @@ impl<'a> Chooser<'a> {
     /// Tries the map that the names in the records propose. Returns the fields that it lacks.
     async fn try_map(&mut self) -> anyhow::Result<Vec<&'static str>> {
         let surroundings = match self.records {
-            Records::Files { heads, .. } if heads.list.iter().all(|head| head.name() != "-") => {
+            InputRecords::Files { heads, .. }
+                if heads.list.iter().all(|head| head.name() != "-") =>
+            {
                 Surroundings::File
             }
-            Records::Files { .. } => Surroundings::Nothing,
-            Records::Topic(_) => Surroundings::Key,
+            InputRecords::Files { .. } => Surroundings::Nothing,
+            InputRecords::Topic(_) => Surroundings::Key,
         };
         let map = self.with_id_column(propose(&self.outline, surroundings)).await?;
         // The command line has it as text.
@@ -335,8 +337,8 @@ pub fn map_text(map: &ProposedMap) -> String {
 }
 
 /// The columns of the first table.
-fn table_outline(records: &Records) -> Option<Outline> {
-    let Records::Files { heads, .. } = records else { return None };
+fn table_outline(records: &InputRecords) -> Option<Outline> {
+    let InputRecords::Files { heads, .. } = records else { return None };
     let formats = records.formats(&Rules::default());
     let is_table = |format: &Option<InputFormat>| *format == Some(InputFormat::Csv);
     let table = heads.list.iter().zip(&formats).find(|(_, format)| is_table(format))?.0;

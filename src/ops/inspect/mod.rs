@@ -36,7 +36,7 @@ pub struct InspectRequest {
 /// A file, the topic or the registry cannot be read, or the rules are not valid. Records that
 /// cannot be read are part of the outcome.
 pub async fn inspect(request: &InspectRequest) -> anyhow::Result<InspectOutcome> {
-    let records = records::Records::read(request).await?;
+    let records = records::InputRecords::read(request).await?;
     let chosen = choose::Chooser::new(&records, request).choose().await?;
     Ok(outcome::outcome(&records, chosen))
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::choose::{Choice, Chosen, FieldSource};
 use super::proposals::{flags, notes};
-use super::records::{Records, TopicRecords};
+use super::records::{InputRecords, TopicRecords};
 use super::tally::{DeadSamples, Tally};
 use crate::model::reading::ReadingKind;
 use crate::model::rules::Rules;
@@ -221,7 +221,7 @@ impl InspectOutcome {
 }
 
 /// What was found, from what was chosen.
-pub(super) fn outcome(records: &Records, chosen: Chosen) -> InspectOutcome {
+pub(super) fn outcome(records: &InputRecords, chosen: Chosen) -> InspectOutcome {
     let Chosen { choice, outline, missing, problem } = chosen;
     let stats = &choice.tally.stats;
     let samples = stats.samples;
@@ -277,9 +277,9 @@ fn by_name<K: Copy, V: Clone>(
     values.iter().map(|(key, value)| (name(*key), value.clone())).collect()
 }
 
-fn input(records: &Records, rules: &Rules) -> InputFound {
+fn input(records: &InputRecords, rules: &Rules) -> InputFound {
     match records {
-        Records::Files { heads, .. } => {
+        InputRecords::Files { heads, .. } => {
             let decoder = Decoder::new(rules).ok();
             let file = |(head, format): (&Head, Option<InputFormat>)| {
                 let is_text = decoder.as_ref().is_none_or(|decoder| head.is_text(decoder));
@@ -296,7 +296,7 @@ fn input(records: &Records, rules: &Rules) -> InputFound {
             let files = heads.list.iter().zip(records.formats(rules)).map(file).collect();
             InputFound::Files { files, files_not_read: heads.unread }
         }
-        Records::Topic(TopicRecords { topic, partitions, first, .. }) => InputFound::Topic {
+        InputRecords::Topic(TopicRecords { topic, partitions, first, .. }) => InputFound::Topic {
             topic: topic.clone(),
             partitions: *partitions,
             partitions_read: first.partitions(),

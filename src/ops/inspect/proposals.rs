@@ -3,7 +3,7 @@
 use super::advice::{Reported, about, advise};
 use super::choose::{Choice, FieldSource, map_text};
 use super::outcome::{Proposal, speed};
-use super::records::Records;
+use super::records::InputRecords;
 use crate::model::reading::ReadingKind;
 use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS, SpeedFactor};
 
@@ -58,10 +58,10 @@ pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
 }
 
 /// What else to know.
-pub(super) fn notes(records: &Records, choice: &Choice) -> Vec<String> {
+pub(super) fn notes(records: &InputRecords, choice: &Choice) -> Vec<String> {
     let (tally, stats) = (&choice.tally, &choice.tally.stats);
     let mut notes = Vec::new();
-    if let Records::Files { heads, .. } = records {
+    if let InputRecords::Files { heads, .. } = records {
         for head in &heads.list {
             if let Some(damage) = &head.damage {
                 let name = head.name();
@@ -69,7 +69,7 @@ pub(super) fn notes(records: &Records, choice: &Choice) -> Vec<String> {
             }
         }
     }
-    let is_of_registry = matches!(records, Records::Topic(it) if it.first.name_schemas());
+    let is_of_registry = matches!(records, InputRecords::Topic(it) if it.first.name_schemas());
     if tally.samples() == 0 && tally.delivered > 0 && is_of_registry {
         notes.push(
             "records name schemas of a registry: pass --decode avro or --decode protobuf, and \

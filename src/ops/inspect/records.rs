@@ -8,7 +8,7 @@ use super::{InspectRequest, MAX_BYTES, MAX_RECORDS};
 use crate::kafka::client::Brokers;
 use crate::kafka::first_records::FirstRecords;
 use crate::kafka::record::RecordReader;
-use crate::kafka::topic::Topics;
+use crate::kafka::topics::Topics;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
@@ -21,7 +21,7 @@ use crate::source::{
 };
 
 /// The records that are looked at.
-pub enum Records {
+pub enum InputRecords {
     /// Of files.
     Files {
         /// Their beginnings.
@@ -56,7 +56,7 @@ pub enum Unread {
     Form(SourceError),
 }
 
-impl Records {
+impl InputRecords {
     /// Reads the first records of the input.
     ///
     /// # Errors

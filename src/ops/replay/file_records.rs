@@ -88,7 +88,7 @@ impl LeftOut {
 }
 
 impl<'a> FileRecords<'a> {
-    /// Records for a topic, of the lines that a source reads. `notify` receives the first bad lines.
+    /// Records for a topic, of the lines that a source reads. `notify` receives the first bad ones.
     ///
     /// # Errors
     /// The field map of the rules is invalid.

@@ -6,13 +6,13 @@
 //! | `file_records` | converts lines of files to records of the topic |
 //! | `preview` | counts the trips that the samples would change |
 //! | `state` | the file that records which lines were sent |
-//! | [`topic`] | writes records of the topic to a store again, or compares them with it |
+//! | [`into_store`] | writes records of the topic to a store again, or compares them with it |
 
 mod file_records;
 pub mod files;
+pub mod into_store;
 mod overlay;
 mod preview;
 mod state;
-pub mod topic;
 
 pub use preview::TripChanges;

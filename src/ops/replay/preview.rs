@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::file_records::FileRecords;
 use super::overlay::Overlay;
-use crate::kafka::topic::OffsetRange;
+use crate::kafka::topics::OffsetRange;
 use crate::log::device_partition::PartitionFinder;
 use crate::log::reference::Workspace;
 use crate::model::epoch::{Epoch, LogPartition, Versions};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::day::{self, DayResult};
-use super::{Difference, Kind};
+use super::{Difference, DifferenceKind};
 use crate::log::reference::Reference;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::raw::RawRow;
@@ -26,9 +26,9 @@ pub struct Comparison {
     /// Copies that are newer than the end of what was read.
     pub ahead: u64,
     /// How often each kind of difference was found.
-    pub differences: BTreeMap<Kind, u64>,
+    pub differences: BTreeMap<DifferenceKind, u64>,
     /// How often each kind of difference is left after the repair.
-    pub left: BTreeMap<Kind, u64>,
+    pub left: BTreeMap<DifferenceKind, u64>,
 }
 
 impl Comparison {
@@ -176,14 +176,14 @@ impl<F: FnMut(&Difference, bool)> CompareJob<'_, F> {
         expected: &[TripRow],
     ) -> Result<DayResult, StoreError> {
         let mut result = day::compare((device_id, day), rows, expected, &self.expected.bounds);
-        if result.differences.iter().any(|it| it.kind == Kind::Missing) {
+        if result.differences.iter().any(|it| it.kind == DifferenceKind::Missing) {
             self.drop_erased(device_id, expected, &mut result).await?;
         }
         for difference in &mut result.differences {
-            if matches!(difference.kind, Kind::Missing | Kind::Different)
+            if matches!(difference.kind, DifferenceKind::Missing | DifferenceKind::Different)
                 && self.has_correct_copy(difference, expected).await?
             {
-                difference.kind = Kind::Copy;
+                difference.kind = DifferenceKind::Copy;
             }
         }
         Ok(result)
@@ -199,7 +199,7 @@ impl<F: FnMut(&Difference, bool)> CompareJob<'_, F> {
         let Some(floor_ms) = self.newer_floor(device_id, expected).await? else { return Ok(()) };
         result.differences.retain(|it| {
             let end_ms = it.span_ms.map_or(DeviceTime::MAX, |(_, end_ms)| end_ms);
-            it.kind != Kind::Missing || end_ms >= floor_ms
+            it.kind != DifferenceKind::Missing || end_ms >= floor_ms
         });
         Ok(())
     }
@@ -268,7 +268,7 @@ impl<F: FnMut(&Difference, bool)> CompareJob<'_, F> {
         }
         for day in lacking {
             let difference = Difference {
-                kind: Kind::Unlisted,
+                kind: DifferenceKind::Unlisted,
                 device_id: device_id.to_owned(),
                 day,
                 span_ms: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Difference, Kind};
+use super::{Difference, DifferenceKind};
 use crate::log::Bounds;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::TripRow;
@@ -48,7 +48,7 @@ pub(super) fn compare(
     let (mut unexpected, mut ahead) = (Vec::new(), Vec::new());
     for row in found {
         let Some(version) = row.version() else {
-            result.differences.push(difference(Kind::NoVersion, &row, Vec::new()));
+            result.differences.push(difference(DifferenceKind::NoVersion, &row, Vec::new()));
             result.wrong.push(row);
             continue;
         };
@@ -65,7 +65,7 @@ pub(super) fn compare(
             result.same += 1;
         } else {
             let version = Some(trip.version);
-            let different = difference(Kind::Different, &row, columns);
+            let different = difference(DifferenceKind::Different, &row, columns);
             result.differences.push(Difference { version, ..different });
             result.wrong.push(row);
         }
@@ -81,19 +81,19 @@ pub(super) fn compare(
             unmatched.retain(|key, _| !inside.contains(key));
             result.ahead += 1;
         } else {
-            result.differences.push(difference(Kind::Overlapping, &row, Vec::new()));
+            result.differences.push(difference(DifferenceKind::Overlapping, &row, Vec::new()));
             result.wrong.push(row);
         }
     }
     for row in unexpected {
         let overlapping = expected.iter().any(|trip| overlaps(&row, (trip.start_ms, trip.end_ms)));
-        let kind = if overlapping { Kind::Overlapping } else { Kind::Extra };
+        let kind = if overlapping { DifferenceKind::Overlapping } else { DifferenceKind::Extra };
         result.differences.push(difference(kind, &row, Vec::new()));
         result.wrong.push(row);
     }
     for trip in unmatched.values() {
         let row = RawRow::from_trip_row(trip, day);
-        let missing = difference(Kind::Missing, &row, Vec::new());
+        let missing = difference(DifferenceKind::Missing, &row, Vec::new());
         result.differences.push(Difference { version: Some(trip.version), ..missing });
     }
     result

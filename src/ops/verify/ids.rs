@@ -59,14 +59,14 @@ impl Ids {
 
 /// The part of a trip that is compared.
 #[derive(Clone, Debug)]
-struct Span {
+struct ComparedTrip {
     start_ms: DeviceTime,
     end_ms: DeviceTime,
     t_star_ms: DeviceTime,
     absorbed: BTreeSet<DeviceTime>,
 }
 
-impl Span {
+impl ComparedTrip {
     fn from_row(row: TripRow) -> Self {
         let absorbed = row.absorbed.into_keys().collect();
         let (start_ms, end_ms, t_star_ms) = (row.start_ms, row.end_ms, row.t_star_ms);
@@ -83,16 +83,16 @@ impl Span {
 }
 
 /// Reads the trips of one device by start time, page by page.
-struct Trips<'a, S> {
+struct TripPages<'a, S> {
     store: &'a S,
     device_id: &'a str,
     /// Trips that were read and not returned yet.
-    ahead: VecDeque<Span>,
+    ahead: VecDeque<ComparedTrip>,
     /// Start of the next page, ms; `None` after the last page.
     from_ms: Option<DeviceTime>,
 }
 
-impl<S: TripStore> Trips<'_, S> {
+impl<S: TripStore> TripPages<'_, S> {
     /// Start of the next trip, ms; `None` at the end.
     async fn next_start(&mut self) -> Result<Option<DeviceTime>, StoreError> {
         if self.ahead.is_empty()
@@ -106,7 +106,7 @@ impl<S: TripStore> Trips<'_, S> {
                 .filter(|_| !is_last)
                 .and_then(|end_ms| end_ms.ms().checked_add(1))
                 .map(DeviceTime);
-            self.ahead.extend(rows.into_iter().map(Span::from_row));
+            self.ahead.extend(rows.into_iter().map(ComparedTrip::from_row));
         }
         Ok(self.ahead.front().map(|span| span.start_ms))
     }
@@ -115,7 +115,7 @@ impl<S: TripStore> Trips<'_, S> {
     async fn take_until(
         &mut self,
         upto_ms: DeviceTime,
-        to: &mut Vec<Span>,
+        to: &mut Vec<ComparedTrip>,
     ) -> Result<Option<DeviceTime>, StoreError> {
         let mut end_ms = None;
         while self.next_start().await?.is_some_and(|start_ms| start_ms <= upto_ms) {
@@ -158,8 +158,8 @@ async fn compare_device(
 ) -> Result<(), StoreError> {
     ids.devices += 1;
     let from_ms = Some(DeviceTime::MIN);
-    let mut old = Trips { store: old, device_id, ahead: VecDeque::new(), from_ms };
-    let mut new = Trips { store: new, device_id, ahead: VecDeque::new(), from_ms };
+    let mut old = TripPages { store: old, device_id, ahead: VecDeque::new(), from_ms };
+    let mut new = TripPages { store: new, device_id, ahead: VecDeque::new(), from_ms };
     loop {
         let starts = [old.next_start().await?, new.next_start().await?];
         let Some(mut upto_ms) = starts.into_iter().flatten().min() else { return Ok(()) };
@@ -184,7 +184,7 @@ enum IdState {
     Absent,
 }
 
-fn id_in(t_star_ms: DeviceTime, trips: &[Span]) -> IdState {
+fn id_in(t_star_ms: DeviceTime, trips: &[ComparedTrip]) -> IdState {
     if trips.iter().any(|trip| trip.t_star_ms == t_star_ms) {
         IdState::Current
     } else if trips.iter().any(|trip| trip.absorbed.contains(&t_star_ms)) {
@@ -196,11 +196,12 @@ fn id_in(t_star_ms: DeviceTime, trips: &[Span]) -> IdState {
 
 impl Ids {
     /// Counts a group of trips that overlap no trips outside the group.
-    fn count(&mut self, olds: &[Span], news: &[Span]) {
+    fn count(&mut self, olds: &[ComparedTrip], news: &[ComparedTrip]) {
         self.old_trips += olds.len() as u64;
         self.new_trips += news.len() as u64;
         for old in olds {
-            let overlapping: Vec<&Span> = news.iter().filter(|new| new.overlaps(old)).collect();
+            let overlapping: Vec<&ComparedTrip> =
+                news.iter().filter(|new| new.overlaps(old)).collect();
             *match overlapping.as_slice() {
                 [] => &mut self.gone,
                 [new] if (new.start_ms, new.end_ms) == (old.start_ms, old.end_ms) => {
@@ -237,10 +238,10 @@ impl Ids {
 mod tests {
     use super::*;
 
-    fn span(start_ms: i64, end_ms: i64, t_star_ms: i64, absorbed: &[i64]) -> Span {
+    fn span(start_ms: i64, end_ms: i64, t_star_ms: i64, absorbed: &[i64]) -> ComparedTrip {
         let [start_ms, end_ms, t_star_ms] = [start_ms, end_ms, t_star_ms].map(DeviceTime);
         let absorbed = absorbed.iter().copied().map(DeviceTime).collect();
-        Span { start_ms, end_ms, t_star_ms, absorbed }
+        ComparedTrip { start_ms, end_ms, t_star_ms, absorbed }
     }
 
     #[test]

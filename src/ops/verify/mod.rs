@@ -30,7 +30,7 @@ named! {
     /// Kind of a difference between a store and its log.
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
-    Kind {
+    DifferenceKind {
         /// A trip of the log is not in the store.
         Missing = "missing",
         /// A trip of the store does not follow from the log.
@@ -52,7 +52,7 @@ named! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Kind of the difference.
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     /// Device id.
     pub device_id: String,
     /// The day, as whole days since 1970.

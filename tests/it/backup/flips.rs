@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::backup::check;
 use tstar::internals::ops::export::{Selection, export};
-use tstar::internals::ops::trips::TripSpan;
+use tstar::internals::ops::trip_list::TripSpan;
 use tstar::internals::store::AnyStore;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::views::{Extras, Form, TripWriter};

@@ -13,7 +13,7 @@ use tstar::internals::kafka::consumer::{
 use tstar::internals::kafka::group::Group;
 use tstar::internals::kafka::producer::{Producer, ProducerRecord};
 use tstar::internals::kafka::scan::Scan;
-use tstar::internals::kafka::topic::{OffsetRange, Topics};
+use tstar::internals::kafka::topics::{OffsetRange, Topics};
 use tstar::internals::kafka::transactions::Transactions;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;

@@ -17,7 +17,7 @@ use tstar::internals::kafka::consumer::{
     self, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MemberSettings,
 };
 use tstar::internals::kafka::partition_handle::WorkerExit;
-use tstar::internals::kafka::topic::StartFrom;
+use tstar::internals::kafka::topics::StartFrom;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::topic::Topics;
+use tstar::internals::kafka::topics::Topics;
 
 use super::{PARTITIONS, Topic, drain, fleet, start};
 use crate::cli::{Folder, minutes, number, sum};

@@ -11,7 +11,7 @@ use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::group::Group;
 use tstar::internals::kafka::producer::ProducerRecord;
-use tstar::internals::kafka::topic::Topics;
+use tstar::internals::kafka::topics::Topics;
 use tstar::internals::kafka::transactions::{TransactionRecord, Transactions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::time::parse_time;

@@ -9,7 +9,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::ops::verify::Kind;
+use tstar::internals::ops::verify::DifferenceKind;
 use tstar::internals::store::raw::COLUMNS;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::timeline::{DAY_MS, day_of};
@@ -55,14 +55,14 @@ impl Fault {
     }
 
     /// The expected difference, where the trip has copies or has none.
-    pub fn kind(self, has_copies: bool) -> Kind {
+    pub fn kind(self, has_copies: bool) -> DifferenceKind {
         match self {
-            Self::Deleted | Self::Cell(_) if has_copies => Kind::Copy,
-            Self::Deleted => Kind::Missing,
-            Self::Cell(_) => Kind::Different,
-            Self::Stale | Self::Shifted => Kind::Overlapping,
-            Self::Extra | Self::OtherDay => Kind::Extra,
-            Self::Unlisted(_) => Kind::Unlisted,
+            Self::Deleted | Self::Cell(_) if has_copies => DifferenceKind::Copy,
+            Self::Deleted => DifferenceKind::Missing,
+            Self::Cell(_) => DifferenceKind::Different,
+            Self::Stale | Self::Shifted => DifferenceKind::Overlapping,
+            Self::Extra | Self::OtherDay => DifferenceKind::Extra,
+            Self::Unlisted(_) => DifferenceKind::Unlisted,
         }
     }
 }
@@ -146,7 +146,7 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
 
 /// The fault, and the expected differences.
 struct Done {
-    kind: Kind,
+    kind: DifferenceKind,
     span: Option<(DeviceTime, DeviceTime)>,
     device: String,
 }

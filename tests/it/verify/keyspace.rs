@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::ops::verify::Kind;
+use tstar::internals::ops::verify::DifferenceKind;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::raw::COLUMNS;
 use tstar::internals::store::sqlite::SqliteStore;
@@ -214,7 +214,7 @@ impl Act {
 
 /// The fault: the expected differences, and how to undo it.
 struct Done {
-    kind: Kind,
+    kind: DifferenceKind,
     span: Option<(DeviceTime, DeviceTime)>,
     /// A row that was added.
     came: Option<Map<String, Value>>,
@@ -246,7 +246,8 @@ fn spoil(site: &mut Site, act: Act, random: &mut ChaCha8Rng) -> Option<Done> {
     let mut row = was.clone();
     let (start, end) = span(&row);
     let room = u64::try_from(end - start).unwrap();
-    let mut done = Done { kind: Kind::Extra, span: None, came: None, was: None, unlisted: None };
+    let mut done =
+        Done { kind: DifferenceKind::Extra, span: None, came: None, was: None, unlisted: None };
     match act {
         Act::Fault(Fault::Deleted) => site.delete(&row, at),
         Act::Fault(Fault::Cell(nth)) => {
@@ -262,7 +263,7 @@ fn spoil(site: &mut Site, act: Act, random: &mut ChaCha8Rng) -> Option<Done> {
         }
         Act::Fault(Fault::Unlisted(list)) => {
             let unlisted = Some(unlist(site, list, &row));
-            return Some(Done { kind: Kind::Unlisted, unlisted, ..done });
+            return Some(Done { kind: DifferenceKind::Unlisted, unlisted, ..done });
         }
         Act::Fault(Fault::Stale) => {
             row["end_time"] = (end.ms() - 1 - signed(random, (room > 0).then_some(room)?)).into();
@@ -290,9 +291,9 @@ fn spoil(site: &mut Site, act: Act, random: &mut ChaCha8Rng) -> Option<Done> {
     }
     done.kind = match act {
         Act::Fault(fault) => fault.kind(has_copies(&was)),
-        Act::Foreign { over: false } => Kind::NoVersion,
-        Act::Foreign { over: true } if has_copies(&was) => Kind::Copy,
-        Act::Foreign { over: true } => Kind::Different,
+        Act::Foreign { over: false } => DifferenceKind::NoVersion,
+        Act::Foreign { over: true } if has_copies(&was) => DifferenceKind::Copy,
+        Act::Foreign { over: true } => DifferenceKind::Different,
     };
     done.span = Some(span(&row));
     match act {
@@ -395,7 +396,7 @@ fn what_is_stamped_as_it_should_be_is_repaired_and_what_is_later_is_reported() {
             assert_eq!(compared.count(), 0, "{seen:?}");
             continue;
         }
-        assert_eq!(compared.differences, [(Kind::Overlapping, 1)].into(), "{seen:?}");
+        assert_eq!(compared.differences, [(DifferenceKind::Overlapping, 1)].into(), "{seen:?}");
         let (compared, seen) = site.compare(true);
         assert_eq!((compared.count(), compared.count_left()), (1, 0), "{seen:?}");
         assert_eq!(site.compare(true).0.count(), 0);
@@ -407,7 +408,7 @@ fn what_is_stamped_as_it_should_be_is_repaired_and_what_is_later_is_reported() {
     extra["bucket"] = (int(&row, "bucket") + 400 * DAY_MS).into();
     site.insert(&extra, int(&extra, "version") + 1);
     let (compared, _) = site.compare(true);
-    assert_eq!(compared.differences, [(Kind::Extra, 1)].into());
+    assert_eq!(compared.differences, [(DifferenceKind::Extra, 1)].into());
     assert_eq!(compared.count_left(), 0);
     assert_eq!(site.everything(), site.rows);
 
@@ -422,9 +423,9 @@ fn what_is_stamped_as_it_should_be_is_repaired_and_what_is_later_is_reported() {
     for _ in 0..2 {
         let (compared, seen) = site.compare(true);
         // Of the changed row the later cell is left, and nothing else is deleted.
-        let later = seen
-            .iter()
-            .filter(|it| it.1 && it.0.kind == Kind::Different && it.0.columns == ["samples"]);
+        let later = seen.iter().filter(|it| {
+            it.1 && it.0.kind == DifferenceKind::Different && it.0.columns == ["samples"]
+        });
         assert_eq!((compared.count_left(), later.count()), (2, 1), "{seen:?}");
     }
 }

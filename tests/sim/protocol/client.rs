@@ -14,7 +14,7 @@ use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::consumer::client::{GroupClient, Polled, RecordClient};
 use tstar::internals::kafka::consumer::rebalance::RebalanceContext;
 use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
-use tstar::internals::kafka::topic::OffsetRange;
+use tstar::internals::kafka::topics::OffsetRange;
 use tstar::internals::kafka::unreadable::UnreadableBatch;
 
 use super::broker::{Client, Task};

@@ -1,6 +1,6 @@
 //! The faults of a schedule.
 
-use tstar::internals::kafka::topic::StartFrom;
+use tstar::internals::kafka::topics::StartFrom;
 
 use super::log::{Kind, log_time};
 use super::process::Process;

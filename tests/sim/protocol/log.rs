@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use tstar::internals::kafka;
 use tstar::internals::kafka::control::{Authority, CONTROL_HEADER, SIGNATURE_HEADER};
 use tstar::internals::kafka::record::RecordReader;
-use tstar::internals::kafka::topic::StartFrom;
+use tstar::internals::kafka::topics::StartFrom;
 use tstar::internals::model::control::{Claim, ControlKey, ControlKeys};
 use tstar::internals::model::epoch::{Epoch, LogPartition, Versions};
 use tstar::internals::model::partitioner::Partitioner;

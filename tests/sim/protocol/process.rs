@@ -19,7 +19,7 @@ use tstar::internals::kafka::consumer::{
 };
 use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::record::RecordReader;
-use tstar::internals::kafka::topic::StartFrom;
+use tstar::internals::kafka::topics::StartFrom;
 use tstar::internals::model::epoch::Epoch;
 use tstar::internals::pipeline::daemon::worker::run_worker;
 use tstar::internals::pipeline::daemon::{LiveWorkers, Options, WorkerReport};

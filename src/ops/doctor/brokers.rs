@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::CheckResult;
-use crate::kafka::topic::{OffsetRange, Topics};
 use crate::kafka::topic_names::{dlq_topic, feed_topic, is_table_topic, table_topic};
 use crate::kafka::topic_settings::{Harm, SHORT_RETENTION_MS, wrong_settings};
+use crate::kafka::topics::{OffsetRange, Topics};
 use crate::log::positions::{committed_offsets, keeps_own};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;

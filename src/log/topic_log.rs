@@ -12,8 +12,8 @@ use crate::kafka::client::Brokers;
 use crate::kafka::consumer::check_topic_id;
 use crate::kafka::letter_limit::Limit;
 use crate::kafka::producer::Producer;
-use crate::kafka::topic::{OffsetRange, StartFrom, Topics};
 use crate::kafka::topic_names::feed_topic;
+use crate::kafka::topics::{OffsetRange, StartFrom, Topics};
 use crate::model::control::ControlKeys;
 use crate::model::epoch::{
     Epoch, first_offsets, gone, recreated_in, versions_before, with_other_partition_count,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::identity::DeviceId;
-use crate::kafka::topic::StartFrom;
+use crate::kafka::topics::StartFrom;
 use crate::log::reference::{Build, Workspace};
-use crate::log::topic::TopicLog;
+use crate::log::topic_log::TopicLog;
 use crate::log::topic_replay::TopicReplay;
 use crate::model::epoch::{first_offsets, versions_before};
 use crate::model::scalar::Version;
