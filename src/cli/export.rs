@@ -161,9 +161,8 @@ impl ExportArgs {
         if self.points {
             return Ok(TripWriter::points(out, form)?);
         }
-        let writer = TripWriter::new(out, form, self.path.path)?;
-        let writer = writer.expecting(Extras::tagged(TagValues::new()));
-        Ok(writer.with_stops(self.path.stop_rule()))
+        let writer = TripWriter::new(out, form, self.path.detail())?;
+        Ok(writer.expecting(Extras::tagged(TagValues::new())))
     }
 }
 

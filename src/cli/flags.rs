@@ -24,7 +24,7 @@ use crate::settings::{
 pub use crate::telemetry::clock_ms;
 use crate::telemetry::{self, logging};
 use crate::timeline::StopRule;
-use crate::views::{Form, PathRule, enumerated};
+use crate::views::{Detail, Form, PathRule, enumerated};
 
 /// Keys and values of the settings that flags name.
 pub type SettingValues = Vec<(&'static str, String)>;
@@ -412,13 +412,14 @@ fn path_help() -> String {
 }
 
 impl PathFlag {
-    /// What counts as a stop, if stops are requested.
-    pub fn stop_rule(&self) -> Option<StopRule> {
+    /// What is printed of the path.
+    pub fn detail(&self) -> Detail {
         let default = StopRule::default();
-        self.stops.then(|| StopRule {
+        let stops = self.stops.then(|| StopRule {
             radius_m: self.stop_radius.unwrap_or(default.radius_m),
             min_ms: self.stop_min.unwrap_or(default.min_ms),
-        })
+        });
+        Detail { path: self.path, simplify_m: None, stops }
     }
 
     /// Rejects `--path` for formats that cannot hold samples.

@@ -133,8 +133,7 @@ impl Printer {
         form: Form,
         flag: &PathFlag,
     ) -> anyhow::Result<TripWriter<&mut dyn Write>> {
-        let writer = TripWriter::new(self.data(form)?, form, flag.path)?;
-        Ok(writer.with_stops(flag.stop_rule()))
+        Ok(TripWriter::new(self.data(form)?, form, flag.detail())?)
     }
 
     /// Prints one trip; as JSON it is one object, not an array.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -16,6 +16,7 @@ use super::origin;
 use super::problem::Problem;
 use super::sessions::Used;
 use super::token::{Right, Token, basic_password, bearer};
+use super::trip_response::with_header;
 
 /// Name of the cookie without TLS.
 pub const COOKIE: &str = "tstar";
@@ -85,10 +86,15 @@ pub(super) fn forbidden(token: &str, right: Right) -> Problem {
     problem.with("token", token).with("right", right)
 }
 
+/// The other end of the connection of a request.
+pub(super) fn peer(extensions: &Extensions) -> Peer {
+    *extensions.get::<Peer>().expect("each connection has one")
+}
+
 /// Route and client of a request, for audit lines.
-fn origin_of(request: &Request) -> (String, Option<Peer>) {
+fn origin_of(request: &Request) -> (String, Peer) {
     let route = request.extensions().get::<MatchedPath>().map_or("a route", MatchedPath::as_str);
-    (format!("{} {route}", request.method()), request.extensions().get::<Peer>().copied())
+    (format!("{} {route}", request.method()), peer(request.extensions()))
 }
 
 pub(super) fn unauthorized(detail: &str) -> Problem {
@@ -155,11 +161,9 @@ pub async fn require_auth(
     next: Next,
 ) -> Result<Response, Problem> {
     let access = app.access(request.headers()).map_err(|denied| {
-        let (route, client) = origin_of(&request);
-        app.audit.unauthorized(denied, &route, client);
         let detail = "this server requires a token: send `Authorization: Bearer TOKEN`, or log in \
             on the page";
-        unauthorized(detail)
+        app.refuse(denied, &request, detail)
     })?;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if access.session().is_some() && !is_read {
@@ -170,6 +174,13 @@ pub async fn require_auth(
 }
 
 impl App {
+    /// Rejects a request that is not authorised.
+    fn refuse(&self, denied: Denied, request: &Request, detail: &str) -> Problem {
+        let (route, client) = origin_of(request);
+        self.audit.unauthorized(denied, &route, client);
+        unauthorized(detail)
+    }
+
     /// Rejects a request whose token does not have a right.
     fn require(&self, token: &Token, right: Right, request: &Request) -> Result<(), Problem> {
         require(token, right).inspect_err(|_| {
@@ -179,28 +190,15 @@ impl App {
     }
 }
 
-/// Rejects authorised requests without the right to read.
-pub async fn require_read(
-    State(app): State<Arc<App>>,
+/// Rejects authorised requests without a right.
+pub async fn require_right(
+    State((app, right)): State<(Arc<App>, Right)>,
     Extension(access): Extension<Access>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
     if let Some(token) = access.token() {
-        app.require(token, Right::Read, &request)?;
-    }
-    Ok(next.run(request).await)
-}
-
-/// Rejects authorised requests without the right to write.
-pub async fn require_write(
-    State(app): State<Arc<App>>,
-    Extension(access): Extension<Access>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Problem> {
-    if let Some(token) = access.token() {
-        app.require(token, Right::Write, &request)?;
+        app.require(token, right, &request)?;
     }
     Ok(next.run(request).await)
 }
@@ -225,14 +223,10 @@ pub async fn require_token(
     let secret = bearer(headers).map(str::to_owned).or_else(|| basic_password(headers));
     let denied = if secret.is_some() { Denied::WrongToken } else { Denied::Missing };
     let Some(token) = secret.and_then(|secret| tokens.current().find(&secret)) else {
-        let (route, client) = origin_of(&request);
-        app.audit.unauthorized(denied, &route, client);
         let detail = "this route requires a token of the server: send it as the password of a user \
             with any name (Basic authentication), or as `Authorization: Bearer TOKEN`";
-        let mut rejection = unauthorized(detail).into_response();
-        let challenge = HeaderValue::from_static(APP_CHALLENGE);
-        rejection.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        return Err(rejection);
+        let rejection = app.refuse(denied, &request, detail).into_response();
+        return Err(with_header(rejection, header::WWW_AUTHENTICATE, APP_CHALLENGE));
     };
     app.require(&token, Right::Write, &request).map_err(IntoResponse::into_response)?;
     request.extensions_mut().insert(Access::Token(token));

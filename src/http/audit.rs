@@ -90,9 +90,9 @@ impl Limited {
     }
 
     /// Logs the refusal of a client, unless it had a line just now. `what` completes "refused".
-    fn log(&self, (action, what): (&str, &str), token: Option<&str>, client: Option<Peer>) {
-        let network = client.map_or(OTHERS, Peer::network);
-        let Some(suppressed) = self.admit(REFUSED, network, Instant::now()) else { return };
+    fn log(&self, action: &str, what: &str, token: Option<&str>, client: Peer) {
+        let admitted = self.admit(REFUSED, client.network(), Instant::now());
+        let Some(suppressed) = admitted else { return };
         let (client, more) = (address(client), more(suppressed));
         tracing::warn!(
             target: AUDIT, audit = action, token, client, outcome = "refused", suppressed,
@@ -102,35 +102,32 @@ impl Limited {
 
     /// Counts a request that is not authorised, and logs one whose token is wrong: a request
     /// without any, or with a session that has ended, is not an attack.
-    pub fn unauthorized(&self, denied: Denied, route: &str, client: Option<Peer>) {
+    pub fn unauthorized(&self, denied: Denied, route: &str, client: Peer) {
         telemetry::unauthorized(denied.name());
         match denied {
             Denied::Missing | Denied::NoSession => (),
             Denied::WrongToken if route == LOGIN => {
-                self.log(("login", "a login with a wrong token"), None, client);
+                self.log("login", "a login with a wrong token", None, client);
             }
             Denied::WrongToken => {
-                self.log(("request", &format!("a wrong token for {route}")), None, client);
+                self.log("request", &format!("a wrong token for {route}"), None, client);
             }
         }
     }
 
     /// Counts and logs a request whose token lacks a right.
-    pub fn forbidden(&self, token: &str, route: &str, client: Option<Peer>) {
-        telemetry::unauthorized(FORBIDDEN);
+    pub fn forbidden(&self, token: &str, route: &str, client: Peer) {
+        telemetry::unauthorized("forbidden");
         let what = format!("token `{token}`, which lacks the right, for {route}");
-        self.log(("request", &what), Some(token), client);
+        self.log("request", &what, Some(token), client);
     }
 }
-
-/// Label value of the metric: the token lacks the right.
-const FORBIDDEN: &str = "forbidden";
 
 /// The route of logins.
 pub const LOGIN: &str = "/v1/login";
 
-fn address(client: Option<Peer>) -> String {
-    client.map_or_else(|| "an unknown address".to_owned(), |Peer(it)| it.to_canonical().to_string())
+fn address(Peer(client): Peer) -> String {
+    client.to_canonical().to_string()
 }
 
 /// What a line says of those before it.
@@ -144,9 +141,10 @@ fn more(suppressed: u64) -> String {
 impl Limited {
     /// Logs a login (`login`) or a logout (`logout`), unless the client had a line of one with this
     /// token just now.
-    pub fn session(&self, action: &'static str, token: &Token, client: Option<Peer>) {
-        let (kind, network) = ((action, Some(token.key())), client.map_or(OTHERS, Peer::network));
-        let Some(suppressed) = self.admit(kind, network, Instant::now()) else { return };
+    pub fn session(&self, action: &'static str, token: &Token, client: Peer) {
+        let kind = (action, Some(token.key()));
+        let admitted = self.admit(kind, client.network(), Instant::now());
+        let Some(suppressed) = admitted else { return };
         let (token, client, more) = (token.name(), address(client), more(suppressed));
         tracing::info!(
             target: AUDIT, audit = action, token, client, outcome = "ok", suppressed,
@@ -158,7 +156,7 @@ impl Limited {
 /// Logs a change of a tag, whose value is not part of the line. `outcome` is `ok`, or the code of
 /// the problem.
 pub fn changed_tag(
-    (token, client): (Option<&str>, Option<Peer>),
+    (token, client): (Option<&str>, Peer),
     (action, verb): (&str, &str),
     (trip, key): (&str, &str),
     outcome: &str,

@@ -9,6 +9,9 @@ use super::problem::Problem;
 /// Maximum memory of all request bodies, in bytes: four of the largest.
 pub const MAX_BODIES: usize = 64 << 20;
 
+/// Maximum size of an answer, in bytes.
+pub const MAX_ANSWER: usize = 32 << 20;
+
 /// Maximum memory of all answers being sent, in bytes.
 pub const MAX_ANSWERS: usize = 64 << 20;
 

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use serde::de::DeserializeOwned;
 
-use super::access::Access;
+use super::access::{Access, peer};
 use super::app::App;
 use super::clients::Peer;
 use super::params::Params;
@@ -22,7 +22,7 @@ pub struct Call {
     pub uri: Uri,
     /// How it is authorised.
     pub access: Access,
-    pub peer: Option<Peer>,
+    pub peer: Peer,
 }
 
 impl FromRequestParts<Arc<App>> for Call {
@@ -35,7 +35,7 @@ impl FromRequestParts<Arc<App>> for Call {
             headers: parts.headers.clone(),
             uri: parts.uri.clone(),
             access: parts.extensions.get::<Access>().cloned().unwrap_or(Access::Open),
-            peer: parts.extensions.get::<Peer>().copied(),
+            peer: peer(&parts.extensions),
         })
     }
 }

@@ -185,14 +185,13 @@ pub async fn follow(mut call: Call) -> Result<Response, Problem> {
 fn acquire_stream(
     app: &App,
     access: &Access,
-    peer: Option<Peer>,
-) -> Result<Option<ClientSlot<ClientKey>>, Problem> {
-    let Some(peer) = peer else { return Ok(None) };
+    peer: Peer,
+) -> Result<ClientSlot<ClientKey>, Problem> {
     let http = &app.options.settings.http;
     let max = peer.limit(http.client_streams, http.streams);
     let slot = app.client_streams.acquire(access.client(peer), max);
     let detail = "this client has too many change streams";
-    slot.map(Some).ok_or_else(|| Problem::busy("client_streams", detail))
+    slot.ok_or_else(|| Problem::busy("client_streams", detail))
 }
 
 /// The cursor that a client resumes from.
@@ -216,7 +215,7 @@ struct Follower {
     pending: VecDeque<(FeedCursor, Arc<str>)>,
     phase: watch::Receiver<Phase>,
     /// Its places in the limits of the client and of the server.
-    _limits: (Option<ClientSlot<ClientKey>>, OwnedSemaphorePermit),
+    _limits: (ClientSlot<ClientKey>, OwnedSemaphorePermit),
 }
 
 /// The type of an event.

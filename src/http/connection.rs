@@ -16,9 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::app::App;
 use super::clients::{Peer, PerClient};
 use super::phase::{Phase, draining};
-use super::reloaded::Reloaded;
 use super::stream_pace::{Pace, Paced};
 use crate::telemetry;
 use crate::tls::{Acceptor, Stream};
@@ -69,31 +69,14 @@ const HANDSHAKE: u8 = 22;
 const NO_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
     connection: close\r\ncontent-length: 28\r\n\r\nthis address needs https://\n";
 
-/// The certificate of a server, with what accepts connections with it; read again when it changes.
-pub type Tls = Reloaded<Acceptor>;
-
-/// Limits of concurrent connections.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Of the server.
-    pub connections: usize,
-    /// Of one client; 0: the default of [`Peer::limit`].
-    pub per_client: usize,
-}
-
 /// Serves connections until the server drains, then waits up to [`DRAIN`] for those in progress.
-pub async fn serve(
-    listener: TcpListener,
-    router: Router,
-    limits: Limits,
-    tls: Option<Arc<Tls>>,
-    mut phase: watch::Receiver<Phase>,
-) {
+pub async fn serve(listener: TcpListener, router: Router, app: &App) {
+    let (http, mut phase) = (&app.options.settings.http, app.phase());
     let buffer = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
     if let Err(error) = buffer {
         tracing::warn!(%error, "cannot limit the send buffer; slow clients are detected late");
     }
-    let slots = Arc::new(Semaphore::new(limits.connections));
+    let slots = Arc::new(Semaphore::new(http.connections));
     let clients = PerClient::default();
     let (mut open, mut overflow) = (JoinSet::new(), Overflow::default());
     loop {
@@ -111,23 +94,26 @@ pub async fn serve(
             }
         };
         // A connection keeps what it was accepted with.
-        let acceptor = tls.as_ref().map(|tls| tls.current());
-        let max = peer.limit(limits.per_client, limits.connections);
-        let Some(client_slot) = clients.acquire(peer.network(), max) else {
-            crate::telemetry::rejected("client_connections");
-            overflow.push(open.spawn(answer_overflow(stream, acceptor)));
-            continue;
-        };
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-            crate::telemetry::rejected("connections");
-            overflow.push(open.spawn(answer_overflow(stream, acceptor)));
-            continue;
-        };
-        let (router, phase) = (router.clone(), phase.clone());
-        open.spawn(async move {
-            answer((stream, acceptor), peer, router, phase).await;
-            drop((slot, client_slot));
+        let acceptor = app.options.tls.as_ref().map(|tls| tls.current());
+        let max = peer.limit(http.client_connections, http.connections);
+        let admitted = clients.acquire(peer.network(), max).ok_or("client_connections");
+        let admitted = admitted.and_then(|of_client| {
+            let slot = Arc::clone(&slots).try_acquire_owned();
+            slot.map(|slot| (slot, of_client)).map_err(|_| "connections")
         });
+        match admitted {
+            Err(reason) => {
+                telemetry::rejected(reason);
+                overflow.push(open.spawn(answer_overflow(stream, acceptor)));
+            }
+            Ok(admitted) => {
+                let (router, phase) = (router.clone(), phase.clone());
+                open.spawn(async move {
+                    answer((stream, acceptor), peer, router, phase).await;
+                    drop(admitted);
+                });
+            }
+        }
     }
     let all = async { while open.join_next().await.is_some() {} };
     if tokio::time::timeout(DRAIN, all).await.is_err() {

@@ -1,11 +1,11 @@
 //! Descriptions of parameters and answers that several routes have.
 
+use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Required, SchemaFormat};
-use utoipa::{IntoParams, PartialSchema as _};
 
-use super::list_options::{BboxText, FieldNames};
+use super::list_options::{bbox_schema, fields_schema};
 use super::params::{MAX_LIMIT, MAX_SIMPLIFY_M, MAX_STOP_S};
 use crate::timeline::StopRule;
 
@@ -86,12 +86,12 @@ parameters! {
     ], StopParams, [];
     /// Which trips a list has, and how much of them.
     ListParams = [
-        query("bbox", "Only trips whose bounding box overlaps this one: west, south, east, north, in degrees, separated by commas; west may be greater than east", BboxText::schema()),
+        query("bbox", "Only trips whose bounding box overlaps this one: west, south, east, north, in degrees, separated by commas; west may be greater than east", bbox_schema()),
         query("driver", "Only trips of this driver", schema(Type::String)),
         query("tag", "Only trips with this tag, `key=value`, or with any value of a key",
             text(r"^[A-Za-z0-9._-]{1,64}(=[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*)?$"))
             .example(Some("purpose=business".into())),
-        query("fields", "Only these fields of each trip, separated by commas", FieldNames::schema()),
+        query("fields", "Only these fields of each trip, separated by commas", fields_schema()),
     ], DetailParams, [
         query("limit", "Maximum trips per page; default 100", count(MAX_LIMIT)),
         query("cursor", "`next` of the previous page", text("^[0-9a-v]+$"))

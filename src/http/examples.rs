@@ -9,7 +9,9 @@ use crate::model::change::{Change, ChangeKind};
 use crate::model::scalar::{DeviceTime, Version};
 use crate::model::time::format_time;
 use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
-use crate::views::{Explanation, Extras, Form, Match, TripJson, TripWriter, event, text_id};
+use crate::views::{
+    Detail, Explanation, Extras, Form, Match, TripJson, TripWriter, event, text_id,
+};
 
 /// 2026-11-20T21:00:00Z, ms since 1970.
 const START_MS: i64 = 1_795_208_400_000;
@@ -64,7 +66,7 @@ pub fn retired_trip() -> TripAnswer {
 
 pub fn geojson() -> Value {
     let mut text = Vec::new();
-    let writer = TripWriter::new(&mut text, Form::GeoJson, true);
+    let writer = TripWriter::new(&mut text, Form::GeoJson, Detail::default());
     let written = writer.and_then(|mut writer| {
         writer.write(&row(), &Extras::default())?;
         writer.finish()

@@ -3,28 +3,17 @@
 use axum::http::{HeaderMap, header};
 
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
 
-use super::params::{Detail, Params};
+use super::params::Params;
 use super::trip_response::MAX_LIST;
 use crate::ops::trip_filter::{Bbox, TripFilter};
 use crate::ops::trip_page::PageRequest;
-use crate::views::{Form, PathRule, TRIP_FIELDS};
+use crate::views::{Detail, Form, PathRule, TRIP_FIELDS};
 
 /// The formats of lists besides JSON, and their media types. The name of a format, after a dot,
 /// ends the URL path of the list.
-pub const LIST_FORMS: [(Form, &str); 4] = [
-    (Form::Csv, "text/csv; charset=utf-8"),
-    (Form::Ndjson, "application/x-ndjson"),
-    (Form::GeoJson, "application/geo+json"),
-    (Form::Parquet, "application/vnd.apache.parquet"),
-];
-
-/// The media type of a format of lists.
-pub fn media_type(form: Form) -> &'static str {
-    let known = LIST_FORMS.iter().find(|(other, _)| *other == form);
-    known.map_or("application/json", |(_, media_type)| media_type)
+pub fn list_forms() -> impl Iterator<Item = (Form, &'static str)> {
+    Form::ALL.into_iter().filter_map(|form| Some((form, form.spec().list_type?)))
 }
 
 /// The format that the client prefers: the first in its `Accept` header that lists have.
@@ -36,43 +25,28 @@ pub fn accepted(headers: &HeaderMap) -> Form {
         if essence.eq_ignore_ascii_case("application/json") || essence == "*/*" {
             return Some(Form::Json);
         }
-        let is_type = |(_, media_type): &&(Form, &str)| {
+        let is_type = |(_, media_type): &(Form, &str)| {
             let known = media_type.split(';').next().unwrap_or_default();
             essence.eq_ignore_ascii_case(known)
         };
-        LIST_FORMS.iter().find(is_type).map(|(form, _)| *form)
+        list_forms().find(is_type).map(|(form, _)| form)
     };
     types.find_map(form).unwrap_or(Form::Json)
 }
 
 /// Schema of a `bbox`.
-#[derive(Debug)]
-pub struct BboxText;
-
-impl PartialSchema for BboxText {
-    fn schema() -> RefOr<Schema> {
-        let (longitude, latitude) = ("-?(1[0-7][0-9]|[0-9]{1,2})", "-?[0-8]?[0-9]");
-        let numbers = [longitude, latitude, longitude, latitude];
-        text_schema(&numbers.map(|number| format!("{number}([.][0-9]{{1,9}})?")).join(","))
-            .examples(["8.4,47.3,8.6,47.5"])
-            .into()
-    }
+pub fn bbox_schema() -> ObjectBuilder {
+    let (longitude, latitude) = ("-?(1[0-7][0-9]|[0-9]{1,2})", "-?[0-8]?[0-9]");
+    let numbers = [longitude, latitude, longitude, latitude];
+    text_schema(&numbers.map(|number| format!("{number}([.][0-9]{{1,9}})?")).join(","))
+        .examples(["8.4,47.3,8.6,47.5"])
 }
-
-impl ToSchema for BboxText {}
 
 /// Schema of `fields`.
-#[derive(Debug)]
-pub struct FieldNames;
-
-impl PartialSchema for FieldNames {
-    fn schema() -> RefOr<Schema> {
-        let name = format!("({})", TRIP_FIELDS.join("|"));
-        text_schema(&format!("{name}(,{name})*")).examples(["id,start_time,distance_m"]).into()
-    }
+pub fn fields_schema() -> ObjectBuilder {
+    let name = format!("({})", TRIP_FIELDS.join("|"));
+    text_schema(&format!("{name}(,{name})*")).examples(["id,start_time,distance_m"])
 }
-
-impl ToSchema for FieldNames {}
 
 /// A text that matches a pattern as a whole.
 fn text_schema(pattern: &str) -> ObjectBuilder {

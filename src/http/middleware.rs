@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Extension;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -16,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::access::Access;
 use super::app::App;
-use super::budget::{MAX_ANSWERS, Share};
+use super::budget::{MAX_ANSWER, MAX_ANSWERS, Share};
 use super::clients::{ClientKey, ClientSlot, Peer};
 use super::page::policy;
 use super::problem::Problem;
@@ -24,9 +25,6 @@ use crate::telemetry as names;
 
 /// Maximum time of a request, including its body.
 const MAX_TIME: Duration = Duration::from_secs(30);
-
-/// Maximum size of an answer, in bytes.
-pub const MAX_ANSWER: usize = 32 << 20;
 
 /// For how long browsers use HTTPS alone for the host of a server that has TLS: a year.
 const HSTS: &str = "max-age=31536000";
@@ -59,20 +57,18 @@ pub async fn check_host(
     next: Next,
 ) -> Result<Response, Problem> {
     if request.headers().get_all(header::HOST).iter().count() > 1 {
-        return Err(Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "foreign_name",
-            "the request has two `Host` headers; send one",
-        ));
+        return Err(foreign_name("the request has two `Host` headers; send one"));
     }
     if app.options.by_address_only() && !is_by_address(request.headers()) {
-        return Err(Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "foreign_name",
+        return Err(foreign_name(
             "without a token only an IP address or localhost is valid as host; set --token-file or --insecure",
         ));
     }
     Ok(next.run(request).await)
+}
+
+pub(super) fn foreign_name(detail: &str) -> Problem {
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_name", detail)
 }
 
 fn is_by_address(headers: &HeaderMap) -> bool {
@@ -132,23 +128,21 @@ const TOKEN_SHARE: usize = 2;
 /// The limits of a client's answers, bytes: an eighth of all for its login or address, and a half
 /// for its token. So readers that are slow leave place for others, also with many logins or
 /// addresses.
-fn answer_limits(request: &Request) -> Vec<(ClientKey, usize)> {
-    let (access, peer) = (request.extensions().get::<Access>(), request.extensions().get::<Peer>());
-    let client =
-        access.zip(peer).map(|(access, &peer)| (access.client(peer), peer.limit(0, MAX_ANSWERS)));
-    let token = access.and_then(Access::token);
-    let token = token.map(|it| (ClientKey::Token(it.key()), MAX_ANSWERS / TOKEN_SHARE));
-    client.into_iter().chain(token).collect()
+fn answer_limits(access: &Access, peer: Peer) -> impl Iterator<Item = (ClientKey, usize)> {
+    let token = access.token().map(|it| (ClientKey::Token(it.key()), MAX_ANSWERS / TOKEN_SHARE));
+    [(access.client(peer), peer.limit(0, MAX_ANSWERS))].into_iter().chain(token)
 }
 
 /// Limits the memory of each answer, of those of a client and of all answers. An answer counts
 /// until its client has read it.
 pub async fn limit_memory(
     State(app): State<Arc<App>>,
+    Extension(access): Extension<Access>,
+    Extension(peer): Extension<Peer>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let limits = answer_limits(&request);
+    let limits = answer_limits(&access, peer);
     let response = next.run(request).await;
     // An answer without a length is a stream, which is never completely in memory.
     let length = response.body().size_hint().exact().and_then(|it| usize::try_from(it).ok());
@@ -158,7 +152,7 @@ pub async fn limit_memory(
     }
     let compression = if length > CHUNK { COMPRESSION } else { 0 };
     let bytes = length + compression;
-    let of_client = limits.into_iter().map(|(client, max)| {
+    let of_client = limits.map(|(client, max)| {
         let slot = app.client_answers.acquire_many(client, bytes, max);
         let detail = "this client has too many answers that it did not read yet";
         slot.ok_or_else(|| Problem::busy("client_answers", detail))

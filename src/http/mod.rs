@@ -13,7 +13,7 @@
 //! | `middleware`, `budget`, `clients` | limits per server and per client; request metrics |
 //! | `connection`, `stream_pace` | connection limits and timeouts |
 //! | `call`, `params`, `body` | what handlers read of a request |
-//! | `trips`, `trip_lists`, `summary`, `explain`, `tags` | routes of trips |
+//! | `trips`, `trip_lists`, `trip_page`, `list_options`, `summary`, `tags` | routes of trips |
 //! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
 //! | `fresh` | answers that see the memory of the daemon in this process, and name other owners |
 //! | `trip_response`, `problem` | responses |
@@ -33,7 +33,6 @@ mod connection;
 mod descriptions;
 mod devices;
 mod examples;
-mod explain;
 mod fresh;
 mod health;
 mod list_options;
@@ -74,8 +73,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use app::{App, Options};
-pub use connection::Tls;
 pub use phase::OpenStore;
+pub use reloaded::Tls;
+use token::Right;
 pub use tokens::{TokenSet, Tokens};
 
 /// Routes with their OpenAPI descriptions.
@@ -87,7 +87,7 @@ fn read_routes() -> Routes {
     Routes::default()
         .routes(routes!(trips::lookup, trips::lookup_many))
         .routes(routes!(trips::by_id))
-        .routes(routes!(explain::by_id))
+        .routes(routes!(trips::explain))
         .routes(routes!(tags::list))
         .routes(routes!(trip_lists::of_fleet))
         .routes(routes!(summary::summary))
@@ -140,13 +140,13 @@ fn open_routes() -> Routes {
 /// The routes and their middleware.
 fn router(app: &Arc<App>) -> Router {
     let limit_requests = || from_fn_with_state(Arc::clone(app), middleware::limit_requests);
+    let require_right = |right| from_fn_with_state((Arc::clone(app), right), access::require_right);
     let reads = Router::from(read_routes())
         .layer(limit_requests())
         .merge(unlimited_routes())
-        .layer(from_fn_with_state(Arc::clone(app), access::require_read));
-    let writes = Router::from(write_routes())
-        .layer(limit_requests())
-        .layer(from_fn_with_state(Arc::clone(app), access::require_write));
+        .layer(require_right(Right::Read));
+    let writes =
+        Router::from(write_routes()).layer(limit_requests()).layer(require_right(Right::Write));
     let guarded = reads
         .merge(writes)
         .layer(from_fn_with_state(Arc::clone(app), middleware::limit_memory))
@@ -207,14 +207,7 @@ async fn reload(app: &Arc<App>) {
 
 /// Serves requests until `stop` completes, then waits for those in progress.
 pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
-    let limits = connection::Limits {
-        connections: app.options.settings.http.connections,
-        per_client: app.options.settings.http.client_connections,
-    };
-    let serving = {
-        let tls = app.options.tls.clone();
-        connection::serve(listener, router(&app), limits, tls, app.phase())
-    };
+    let serving = connection::serve(listener, router(&app), &app);
     tokio::pin!(serving);
     let reloading = reload(&app);
     tokio::select! {

@@ -18,7 +18,8 @@ use super::access::{forbidden, unauthorized};
 use super::app::store_unavailable;
 use super::body::{not_json, too_large};
 use super::examples::{DEVICE, geojson, id};
-use super::list_options::LIST_FORMS;
+use super::list_options::list_forms;
+use super::middleware::foreign_name;
 use super::page::{gzip, static_response};
 use super::problem::Problem;
 use super::samples::takes_no_samples;
@@ -91,9 +92,9 @@ fn success(operation: &mut Operation) -> &mut Response {
 fn add_forms(api: &mut utoipa::openapi::OpenApi) {
     let of_trip =
         Form::ALL.into_iter().filter_map(|form| Some((TRIP, form, form.spec().media_type?)));
-    let of_lists = [OF_FLEET, OF_DEVICE].into_iter().flat_map(|path| {
-        LIST_FORMS.into_iter().map(move |(form, media_type)| (path, form, media_type))
-    });
+    let of_lists = [OF_FLEET, OF_DEVICE]
+        .into_iter()
+        .flat_map(|path| list_forms().map(move |(form, media_type)| (path, form, media_type)));
     let originals = api.paths.paths.clone();
     for (path, form, media_type) in of_trip.chain(of_lists) {
         let essence = media_type.split(';').next().unwrap_or_default().to_owned();
@@ -170,7 +171,7 @@ fn common(operation: &Operation, (is_guarded, is_for_apps): (bool, bool)) -> Vec
             => problem(507, "letters_full", "the samples that cannot be used have no place");
         is_guarded && takes_input, "The request is not valid; `faults` lists every fault" => bad_request();
         true, "The `Host` header is not allowed, or is sent twice"
-            => problem(421, "foreign_name", "the request has two `Host` headers; send one");
+            => foreign_name("the request has two `Host` headers; send one");
         true, "The server is over a limit, or the store is unavailable; see `Retry-After`"
             => store_unavailable();
         has_body, "The body does not arrive in time"

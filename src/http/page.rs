@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::problem::Problem;
 
 /// Settings of the map page.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct PageSettings {
     /// URL of the map tiles; null: the page shows country outlines only.
     pub tiles: Option<String>,

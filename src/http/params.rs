@@ -11,6 +11,7 @@ use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{parse_day, parse_time};
 use crate::store::Order;
 use crate::timeline::{DAY_MS, StopRule};
+use crate::views::Detail;
 
 /// Default items per page.
 pub const DEFAULT_LIMIT: usize = 100;
@@ -240,14 +241,3 @@ impl PartialSchema for Moment {
 }
 
 impl ToSchema for Moment {}
-
-/// How much of a path an answer holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Detail {
-    /// Whether the path is included.
-    pub path: bool,
-    /// Tolerance of the simplification, m; `None`: the complete path.
-    pub simplify_m: Option<f64>,
-    /// What counts as a stop; `None`: no stops.
-    pub stops: Option<StopRule>,
-}

@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use sha2::{Digest, Sha256};
 
 use crate::telemetry::reload_failed;
+use crate::tls::Acceptor;
+
+/// The certificate of a server, with what accepts connections with it.
+pub type Tls = Reloaded<Acceptor>;
 
 /// Reads the files of a value.
 type Read = dyn Fn() -> Result<Vec<u8>, String> + Send + Sync;

@@ -117,13 +117,6 @@ pub async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
 }
 
 fn example() -> PageSettings {
-    PageSettings {
-        tiles: None,
-        tiles_attribution: None,
-        stream: true,
-        version: env!("CARGO_PKG_VERSION"),
-        max_gap_ms: Limits::default().max_gap_ms,
-        now: time(20),
-        logged_in: false,
-    }
+    let (version, max_gap_ms) = (env!("CARGO_PKG_VERSION"), Limits::default().max_gap_ms);
+    PageSettings { stream: true, version, max_gap_ms, now: time(20), ..PageSettings::default() }
 }

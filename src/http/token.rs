@@ -16,48 +16,39 @@ pub enum Right {
 }
 
 impl Right {
+    /// All rights.
+    const ALL: [Self; 2] = [Self::Read, Self::Write];
+
     /// Its name in a token file.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
+        ["read", "write"][self as usize]
     }
 }
 
-/// The rights of a token.
+/// The rights of a token, a bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rights {
-    read: bool,
-    write: bool,
-}
+pub struct Rights(u8);
 
 impl Rights {
     /// Parses names, separated by commas; `None` if one is unknown or repeated.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let mut rights = Self { read: false, write: false };
+        let mut held = Self(0);
         for name in text.split(',') {
-            let held = match name.trim() {
-                "read" => &mut rights.read,
-                "write" => &mut rights.write,
-                _ => return None,
-            };
-            if std::mem::replace(held, true) {
+            let right = Right::ALL.into_iter().find(|right| right.name() == name.trim())?;
+            if held.has(right) {
                 return None;
             }
+            held.0 |= 1 << right as u8;
         }
-        Some(rights)
+        Some(held)
     }
 
     /// Whether the right is one of them.
     #[must_use]
     pub fn has(self, right: Right) -> bool {
-        match right {
-            Right::Read => self.read,
-            Right::Write => self.write,
-        }
+        self.0 & 1 << right as u8 != 0
     }
 }
 
@@ -146,7 +137,7 @@ mod tests {
         assert!(read.has(Right::Read) && !read.has(Right::Write));
         assert!(write.has(Right::Write) && !write.has(Right::Read));
         for both in ["read,write", "write, read"] {
-            assert_eq!(Rights::parse(both), Some(Rights { read: true, write: true }), "{both}");
+            assert_eq!(Rights::parse(both), Some(Rights(3)), "{both}");
         }
         for wrong in ["", "Read", "read,", "read,read", "admin", "read write"] {
             assert_eq!(Rights::parse(wrong), None, "{wrong}");
@@ -155,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_of_a_token_has_no_part_of_its_secret() {
-        let token = Token::new("ops", Rights { read: true, write: true }, "correct-horse-battery");
+        let token = Token::new("ops", Rights(3), "correct-horse-battery");
         let shown = format!("{token:?}");
         assert!(shown.contains("ops") && shown.contains("TokenKey"), "{shown}");
         assert!(!shown.contains("horse") && !shown.contains('['), "{shown}");

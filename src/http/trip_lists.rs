@@ -9,7 +9,7 @@ use super::call::{Call, Segments};
 use super::descriptions::{ListParams, MIN_VERSION, NOT_YET};
 use super::examples::{DEVICE, trip};
 use super::fresh::require;
-use super::list_options::{LIST_FORMS, accepted};
+use super::list_options::{accepted, list_forms};
 use super::params::Moment;
 use super::problem::Problem;
 use super::trip_page::TripList;
@@ -110,7 +110,7 @@ async fn list_fleet(mut call: Call, form: Form) -> Result<Response, Problem> {
 /// The lists in the formats that a suffix of the URL path selects.
 pub fn suffixed() -> Routes {
     let mut routes = Routes::default();
-    for (form, _) in LIST_FORMS {
+    for (form, _) in list_forms() {
         let name = form.spec().name;
         let fleet = move |call: Call| list_fleet(call, form);
         let device = async move |call: Call, Segments(token): Segments<String>| {

@@ -10,7 +10,7 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::app::App;
-use super::list_options::{ListOptions, media_type};
+use super::list_options::ListOptions;
 use super::problem::Problem;
 use super::trip_response::{LARGE, TripAnswer, with_header};
 use crate::log::changes::FeedCursor;
@@ -110,11 +110,12 @@ fn write(
     options: &ListOptions,
     (next, changes, skipped): (Option<String>, Option<FeedCursor>, u64),
 ) -> Result<Response, Problem> {
-    let kind = [(header::CONTENT_TYPE, media_type(options.form))];
+    let kind =
+        [(header::CONTENT_TYPE, options.form.spec().list_type.unwrap_or("application/json"))];
     if !matches!(options.form, Form::Json | Form::Ndjson) {
         let mut out = Vec::new();
-        let writer = TripWriter::new(&mut out, options.form, options.detail.path)?;
-        let mut writer = writer.simplified(options.detail.simplify_m).expecting(expected);
+        let writer = TripWriter::new(&mut out, options.form, options.detail)?;
+        let mut writer = writer.expecting(expected);
         for (row, extras) in &rows {
             writer.write(row, extras)?;
         }
@@ -132,14 +133,7 @@ fn write(
 
 /// A trip with the selected fields.
 fn item(row: &TripRow, extras: Extras, options: &ListOptions) -> Result<TripItem, Problem> {
-    let mut trip = TripJson::from_row(row)?;
-    if options.detail.path {
-        trip = trip.with_path(row, options.detail.simplify_m)?;
-    }
-    if let Some(rule) = options.detail.stops {
-        trip = trip.with_stops(row, rule)?;
-    }
-    let answer = TripAnswer { trip, extras };
+    let answer = TripAnswer { trip: TripJson::detailed(row, options.detail)?, extras };
     let Some(fields) = &options.fields else { return Ok(TripItem::Whole(Box::new(answer))) };
     let Value::Object(mut trip) = serde_json::to_value(answer).expect("a trip is plain data")
     else {

@@ -7,12 +7,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::App;
-use super::middleware::MAX_ANSWER;
-use super::params::Detail;
+use super::budget::MAX_ANSWER;
 use super::problem::Problem;
 use crate::ops::trip_page::{MIN_SAMPLE, approximate_size};
 use crate::store::TripRow;
-use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
+use crate::views::{Detail, Extras, Form, TagValues, TripJson, TripWriter};
 
 /// Maximum size of a list of trips, about, in bytes; the rest is on the next page.
 pub const MAX_LIST: usize = 8 << 20;
@@ -129,17 +128,11 @@ impl App {
 
 fn body(row: &TripRow, extras: Extras, form: Form, detail: Detail) -> Result<Response, Problem> {
     let Some(kind) = form.spec().media_type else {
-        let mut trip = TripJson::from_row(row)?;
-        if detail.path {
-            trip = trip.with_path(row, detail.simplify_m)?;
-        }
-        if let Some(rule) = detail.stops {
-            trip = trip.with_stops(row, rule)?;
-        }
+        let trip = TripJson::detailed(row, detail)?;
         return Ok(Json(TripAnswer { trip, extras }).into_response());
     };
     let mut text = Vec::new();
-    let mut writer = TripWriter::new(&mut text, form, true)?.simplified(detail.simplify_m);
+    let mut writer = TripWriter::new(&mut text, form, Detail { path: true, ..detail })?;
     writer.write(row, &extras)?;
     writer.finish()?;
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

@@ -1,4 +1,4 @@
-//! Routes for single trips: by time, and by id.
+//! Routes for single trips: by time, by id, and explained.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::body::{Limited, MAX_LOOKUP, require_json};
 use super::call::{Call, Segments};
 use super::clients::{ClientKey, ClientSlot, Peer};
 use super::descriptions::{DetailParams, MIN_VERSION, NOT_YET, TRIP_ID};
-use super::examples::{DEVICE, retired_trip, time, trip};
+use super::examples::{DEVICE, explanation, retired_trip, time, trip};
 use super::fresh::{IdLookup, find, gone, require};
 use super::params::Moment;
 use super::problem::{ParamError, Problem};
@@ -28,7 +28,7 @@ use crate::ops::trip_page::approximate_size;
 use crate::store::fresh::{FreshLookup, FreshRow};
 use crate::store::{LookupResult, SideTables as _, StoreError};
 use crate::telemetry::LOOKUP_DURATION;
-use crate::views::{Extras, Form, Match, TagValues, text_id};
+use crate::views::{Explanation, Extras, Form, Match, TagValues, text_id};
 
 /// Maximum pairs of a request.
 pub const MAX_PAIRS: usize = 1000;
@@ -226,17 +226,16 @@ impl App {
     fn acquire_bulk_lookup(
         &self,
         access: &Access,
-        peer: Option<Peer>,
-    ) -> Result<Option<ClientSlot<ClientKey>>, Problem> {
+        peer: Peer,
+    ) -> Result<ClientSlot<ClientKey>, Problem> {
         let all = self.options.settings.http.requests;
-        let limit = match (access.token(), peer) {
-            (Some(token), _) => (ClientKey::Token(token.key()), (all / BULK_SHARE).max(1)),
-            (None, Some(peer)) => (ClientKey::Network(peer.network()), peer.limit(0, all)),
-            (None, None) => return Ok(None),
+        let (client, limit) = match access.token() {
+            Some(token) => (ClientKey::Token(token.key()), (all / BULK_SHARE).max(1)),
+            None => (ClientKey::Network(peer.network()), peer.limit(0, all)),
         };
-        let slot = self.client_lookups.acquire(limit.0, limit.1);
+        let slot = self.client_lookups.acquire(client, limit);
         let detail = "this client has too many lookups of many pairs at once";
-        slot.map(Some).ok_or_else(|| Problem::busy("client_requests", detail))
+        slot.ok_or_else(|| Problem::busy("client_requests", detail))
     }
 }
 
@@ -315,4 +314,24 @@ pub async fn by_id(
     let url = format!("/v1/trips/{current}{}", &segment[id.len()..]);
     let response = app.trip_response(found.row, extras, (form, detail), &call.headers).await?;
     Ok(with_header(response, header::CONTENT_LOCATION, &url))
+}
+
+/// History of a trip: the log positions of the samples that minted it, merged others into it and
+/// changed it last.
+#[utoipa::path(get, path = "/v1/trips/{id}/explain", tag = "trips", operation_id = "explain",
+    params(("id" = String, Path, description = TRIP_ID, example = "truck-17~20261120T213800.123Z")),
+    responses(
+        (status = 200, description = "The history in the trip's row; `tstar explain` also reads the log",
+            body = Explanation, example = json!(explanation())),
+    ))]
+pub async fn explain(
+    mut call: Call,
+    Segments(id): Segments<String>,
+) -> Result<Json<Explanation>, Problem> {
+    call.params.finish()?;
+    let IdLookup { found, .. } = find(&call.app, &id, None).await?;
+    let is_large = approximate_size(&found.row) > LARGE;
+    let epochs = call.app.store()?.epochs().await?;
+    let work = move || Explanation::from_row(&found.row, &id, found.t_star_ms, &epochs).map(Json);
+    Ok(call.app.run_if(is_large, work).await?)
 }

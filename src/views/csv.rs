@@ -1,12 +1,9 @@
 //! Trips and samples as CSV.
 
 use super::Extras;
-use super::fields::{Column, FlatTrip, Kind, Value, columns};
+use super::fields::{Column, FlatTrip, POINT_COLUMNS, ReadPoint, columns};
 use super::form::{FormSpec, Frame, Layout, PathRule, PointView, TripView};
 use super::json::json;
-use super::trip_json::reading;
-use crate::model::time::format_time;
-use crate::timeline::ReadingKind;
 
 /// A row for each trip, without its path, or for each sample.
 pub(super) static CSV: FormSpec = FormSpec {
@@ -15,43 +12,24 @@ pub(super) static CSV: FormSpec = FormSpec {
     help: "Rows with a header; spreadsheets read a device id that starts with = + - or @ as a \
            formula",
     media_type: None,
+    list_type: Some("text/csv; charset=utf-8"),
     path: PathRule::Never,
     trips: Layout::Text(rows_after(header), |trip| Ok(csv_line(&csv_values(trip)))),
-    points: Some(Layout::Text(rows_after(|_| csv_line(POINT_COLUMNS)), point_line)),
+    points: Some(Layout::Text(
+        rows_after(|_| csv_line(&POINT_COLUMNS.each_ref().map(|it| it.name))),
+        point_line,
+    )),
 };
 
 const fn rows_after(start: fn(&Extras) -> String) -> Frame {
     Frame { start, separators: ["", ""], ends: ["", ""] }
 }
 
-/// CSV columns of samples.
-const POINT_COLUMNS: &[&str] = &[
-    "trip_id",
-    "device_id",
-    "time",
-    "lat",
-    "lon",
-    "speed_mps",
-    "heading_deg",
-    "altitude_m",
-    "accuracy_m",
-];
-
 fn point_line(point: &PointView<'_>) -> String {
-    let sample = &point.sample;
-    let number =
-        |kind| reading(kind, sample).map_or_else(String::new, |value: f64| value.to_string());
-    csv_line(&[
-        point.trip_id,
-        point.device_id,
-        &format_time(sample.time_ms.ms()),
-        &sample.lat().to_string(),
-        &sample.lon().to_string(),
-        &number(ReadingKind::Speed),
-        &number(ReadingKind::Heading),
-        &number(ReadingKind::Altitude),
-        &number(ReadingKind::Accuracy),
-    ])
+    let text = |column: &Column<ReadPoint>| {
+        (column.read)(point).map_or_else(String::new, |value| column.text(&value))
+    };
+    csv_line(&POINT_COLUMNS.each_ref().map(text))
 }
 
 fn header(extras: &Extras) -> String {
@@ -88,13 +66,8 @@ fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
 /// The values of the columns and of the extras; an absent value is empty.
 fn csv_values(view: &TripView<'_>) -> Vec<String> {
     let trip = FlatTrip::new(view.row, &view.answer.trip);
-    let text = |column: &Column| match (column.read)(&trip) {
-        None => String::new(),
-        Some(Value::Text(text)) => text.to_owned(),
-        Some(Value::Double(number)) => number.to_string(),
-        Some(Value::Int32(number)) => number.to_string(),
-        Some(Value::Int64(ms)) if column.kind == Kind::Time => format_time(ms),
-        Some(Value::Int64(number)) => number.to_string(),
+    let text = |column: &Column| {
+        (column.read)(&trip).map_or_else(String::new, |value| column.text(&value))
     };
     let extras = extra_values(view.answer.extras).into_iter().map(|(_, value)| value);
     columns().map(text).chain(extras).collect()

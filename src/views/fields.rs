@@ -4,7 +4,11 @@
 use serde::Serialize;
 
 use super::TripJson;
+use super::form::PointView;
+use super::trip_json::reading;
 use crate::codec::trip_row::TripRow;
+use crate::model::time::format_time;
+use crate::timeline::ReadingKind;
 
 /// Calls a macro with the list of fields, in the order of the contract. An entry here makes a field
 /// of every output format, of the fields of lists, and of the schemas of all of them; `schema/` has
@@ -104,11 +108,30 @@ pub(super) enum Value<'a> {
 }
 
 /// A column of flat formats.
-pub(super) struct Column {
+pub(super) struct Column<R = ReadTrip> {
     pub name: &'static str,
     pub kind: Kind,
     pub is_optional: bool,
-    pub read: for<'a> fn(&'a FlatTrip<'_>) -> Option<Value<'a>>,
+    pub read: R,
+}
+
+/// Reads the value of a column.
+type ReadTrip = for<'a> fn(&'a FlatTrip<'_>) -> Option<Value<'a>>;
+
+/// Reads the value of a column of samples.
+pub(super) type ReadPoint = for<'a> fn(&'a PointView<'_>) -> Option<Value<'a>>;
+
+impl<R> Column<R> {
+    /// The text of a value of the column; times are RFC 3339.
+    pub fn text(&self, value: &Value<'_>) -> String {
+        match *value {
+            Value::Text(text) => text.to_owned(),
+            Value::Double(number) => number.to_string(),
+            Value::Int32(number) => number.to_string(),
+            Value::Int64(ms) if self.kind == Kind::Time => format_time(ms),
+            Value::Int64(number) => number.to_string(),
+        }
+    }
 }
 
 macro_rules! column {
@@ -170,6 +193,27 @@ pub(super) fn columns() -> impl Iterator<Item = &'static Column> + Clone {
     COLUMNS.iter().copied().flatten()
 }
 
+macro_rules! reading {
+    ($name:literal, $kind:ident) => {
+        column!($name, Double, true, |it| {
+            reading(ReadingKind::$kind, &it.sample).map(Value::Double)
+        })
+    };
+}
+
+/// The columns of samples.
+pub(super) static POINT_COLUMNS: [Column<ReadPoint>; 9] = [
+    column!("trip_id", Text, false, |it| Some(Value::Text(it.trip_id))),
+    column!("device_id", Text, false, |it| Some(Value::Text(it.device_id))),
+    column!("time", Time, false, |it| Some(Value::Int64(it.sample.time_ms.ms()))),
+    column!("lat", Double, false, |it| Some(Value::Double(it.sample.lat()))),
+    column!("lon", Double, false, |it| Some(Value::Double(it.sample.lon()))),
+    reading!("speed_mps", Speed),
+    reading!("heading_deg", Heading),
+    reading!("altitude_m", Altitude),
+    reading!("accuracy_m", Accuracy),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +236,24 @@ mod tests {
                 name => name,
             };
             assert!(words.contains(&name), "{name}");
+        }
+    }
+
+    /// Which it gets in JSON, and shows with names and units of its own.
+    #[test]
+    fn the_page_shows_the_fields() {
+        let page = [
+            include_str!("../http/page/detail.js"),
+            include_str!("../http/page/map.js"),
+            include_str!("../http/page/trips.js"),
+            include_str!("../http/page/devices.js"),
+        ];
+        let words =
+            page.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        let words: Vec<_> = words.collect();
+        // It shows the difference of start and end.
+        for name in OWN_FIELDS.iter().filter(|name| **name != "duration_s") {
+            assert!(words.contains(name), "{name}");
         }
     }
 }

@@ -1,50 +1,11 @@
-//! The output formats of trips. This list is what the commands, the HTTP API and its description
-//! know of them.
-//!
-//! A new format needs a [`FormSpec`] in a file next to this one, and a variant here.
+//! How output formats are described.
 
 use super::trip_json::Answer;
-use super::{Extras, ViewError, csv, geo, json, moving, parquet, xml};
+use super::{Extras, Form, ViewError};
 use crate::codec::trip_row::TripRow;
 use crate::timeline::Sample;
 
-/// A machine-readable output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// One JSON object per line.
-    Ndjson,
-    /// One JSON array.
-    Json,
-    /// CSV with a header line.
-    Csv,
-    /// One GeoJSON `FeatureCollection`.
-    GeoJson,
-    /// One GPX 1.1 file.
-    Gpx,
-    /// One KML 2.2 file.
-    Kml,
-    /// One GeoJSON `FeatureCollection` with times as the fourth coordinate.
-    Kepler,
-    /// One `FeatureCollection` of OGC Moving Features.
-    MfJson,
-    /// One GeoParquet 1.1 file; of samples, one Parquet file.
-    Parquet,
-}
-
 impl Form {
-    /// All formats.
-    pub const ALL: [Self; 9] = [
-        Self::Ndjson,
-        Self::Json,
-        Self::Csv,
-        Self::GeoJson,
-        Self::Gpx,
-        Self::Kml,
-        Self::Kepler,
-        Self::MfJson,
-        Self::Parquet,
-    ];
-
     /// The names of the formats with a property.
     #[must_use]
     pub fn names(has: impl Fn(&FormSpec) -> bool) -> Vec<&'static str> {
@@ -56,22 +17,6 @@ impl Form {
     #[must_use]
     pub fn of_suffix(suffix: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.spec().has_suffix(suffix))
-    }
-
-    /// The description of the format.
-    #[must_use]
-    pub fn spec(self) -> &'static FormSpec {
-        match self {
-            Self::Ndjson => &json::NDJSON,
-            Self::Json => &json::JSON,
-            Self::Csv => &csv::CSV,
-            Self::GeoJson => &geo::GEOJSON,
-            Self::Gpx => &xml::GPX,
-            Self::Kml => &xml::KML,
-            Self::Kepler => &geo::KEPLER,
-            Self::MfJson => &moving::MF_JSON,
-            Self::Parquet => &parquet::PARQUET,
-        }
     }
 }
 
@@ -109,6 +54,8 @@ pub struct FormSpec {
     pub help: &'static str,
     /// Media type, if the HTTP API serves a single trip in this format.
     pub media_type: Option<&'static str>,
+    /// Media type, if the HTTP API serves lists in this format besides JSON.
+    pub list_type: Option<&'static str>,
     /// Whether it has the samples.
     pub path: PathRule,
     /// How a row for each trip is written.

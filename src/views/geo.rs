@@ -23,6 +23,7 @@ pub(super) static GEOJSON: FormSpec = FormSpec {
     suffixes: &["geojson", "json"],
     help: "One FeatureCollection",
     media_type: Some("application/geo+json"),
+    list_type: Some("application/geo+json"),
     path: PathRule::Always,
     trips: Layout::Text(COLLECTION, |trip| {
         Ok(json(&Feature::from_row(trip.row, &trip.answer, trip.tolerance_m)?))
@@ -37,6 +38,7 @@ pub(super) static KEPLER: FormSpec = FormSpec {
     suffixes: &["geojson", "json"],
     help: "One FeatureCollection with times as the fourth coordinate",
     media_type: None,
+    list_type: None,
     path: PathRule::Always,
     trips: Layout::Text(COLLECTION, |trip| {
         let path = read_path(trip.row, &trip.answer.trip.id, trip.tolerance_m)?;

@@ -1,11 +1,10 @@
 //! Trips and samples as JSON.
 
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
+use super::fields::{Kind, POINT_COLUMNS};
 use super::form::{FormSpec, Frame, Layout, PathRule, PointView};
-use super::trip_json::reading;
-use crate::model::time::format_time;
-use crate::timeline::ReadingKind;
 
 const LINES: Frame = Frame { start: |_| String::new(), separators: ["", ""], ends: ["", ""] };
 
@@ -18,9 +17,10 @@ pub(super) static NDJSON: FormSpec = FormSpec {
     suffixes: &["ndjson", "jsonl"],
     help: "One JSON object per line",
     media_type: None,
+    list_type: Some("application/x-ndjson"),
     path: PathRule::OnRequest,
     trips: Layout::Text(LINES, |trip| Ok(json(&trip.answer) + "\n")),
-    points: Some(Layout::Text(LINES, |point| json(&PointJson::new(point)) + "\n")),
+    points: Some(Layout::Text(LINES, |point| json(&PointJson(point)) + "\n")),
 };
 
 /// One array.
@@ -29,43 +29,31 @@ pub(super) static JSON: FormSpec = FormSpec {
     suffixes: &["json"],
     help: "One JSON value",
     media_type: None,
+    list_type: None,
     path: PathRule::OnRequest,
     trips: Layout::Text(ARRAY, |trip| Ok(json(&trip.answer))),
-    points: Some(Layout::Text(ARRAY, |point| json(&PointJson::new(point)))),
+    points: Some(Layout::Text(ARRAY, |point| json(&PointJson(point)))),
 };
 
 /// A sample of a trip.
-#[derive(Serialize)]
-struct PointJson<'a> {
-    trip_id: &'a str,
-    device_id: &'a str,
-    time: String,
-    lat: f64,
-    lon: f64,
-    speed_mps: Option<f64>,
-    heading_deg: Option<f64>,
-    altitude_m: Option<f64>,
-    accuracy_m: Option<f64>,
-}
+struct PointJson<'a>(&'a PointView<'a>);
 
-impl<'a> PointJson<'a> {
-    fn new(point: &PointView<'a>) -> Self {
-        let sample = &point.sample;
-        Self {
-            trip_id: point.trip_id,
-            device_id: point.device_id,
-            time: format_time(sample.time_ms.ms()),
-            lat: sample.lat(),
-            lon: sample.lon(),
-            speed_mps: reading(ReadingKind::Speed, sample),
-            heading_deg: reading(ReadingKind::Heading, sample),
-            altitude_m: reading(ReadingKind::Altitude, sample),
-            accuracy_m: reading(ReadingKind::Accuracy, sample),
+impl Serialize for PointJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(POINT_COLUMNS.len()))?;
+        for column in &POINT_COLUMNS {
+            match (column.read)(self.0) {
+                Some(time) if column.kind == Kind::Time => {
+                    map.serialize_entry(column.name, &column.text(&time))?;
+                }
+                value => map.serialize_entry(column.name, &value)?,
+            }
         }
+        map.end()
     }
 }
 
 /// A value as JSON.
-pub(super) fn json(value: &impl serde::Serialize) -> String {
+pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("an answer is plain data")
 }

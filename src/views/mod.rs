@@ -2,6 +2,8 @@
 //!
 //! [`TripJson`] is the trip of the contract. Every other format is made from the same values, so
 //! that two formats never disagree. [`TripWriter`] streams: it holds one trip at a time.
+//!
+//! A new format needs a [`FormSpec`] in a file here, and a line in the list of formats below.
 
 mod csv;
 pub mod event;
@@ -21,16 +23,52 @@ mod xml;
 
 pub use explain::{Explanation, LogPosition};
 pub use fields::{OWN_FIELDS, TRIP_FIELDS};
-pub use form::{Form, FormSpec, PathRule, enumerated};
+pub use form::{FormSpec, PathRule, enumerated};
 pub use simplify::simplify;
 pub use tag_json::{TagJson, TagValues, TripTagJson, tag_values, trip_tags};
 pub(crate) use trip_json::text_id;
-pub use trip_json::{Answer, Extras, LatLon, Match, TripJson, is_open};
+pub use trip_json::{Answer, Detail, Extras, LatLon, Match, TripJson, is_open};
 pub use writer::TripWriter;
 
 use crate::codec::trip_row::RowError;
 use crate::identity::IdError;
 use crate::model::scalar::DeviceTime;
+
+macro_rules! define_forms {
+    ($($form:ident = $spec:path;)*) => {
+        /// A machine-readable output format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Form {
+            $(#[doc = stringify!($form)] $form,)*
+        }
+
+        impl Form {
+            /// All formats.
+            pub const ALL: [Self; [$(stringify!($form)),*].len()] = [$(Self::$form),*];
+
+            /// The description of the format.
+            #[must_use]
+            pub fn spec(self) -> &'static FormSpec {
+                match self {
+                    $(Self::$form => &$spec,)*
+                }
+            }
+        }
+    };
+}
+
+// This list is what the commands, the HTTP API and its description know of the formats.
+define_forms! {
+    Ndjson = json::NDJSON;
+    Json = json::JSON;
+    Csv = csv::CSV;
+    GeoJson = geo::GEOJSON;
+    Gpx = xml::GPX;
+    Kml = xml::KML;
+    Kepler = geo::KEPLER;
+    MfJson = moving::MF_JSON;
+    Parquet = parquet::PARQUET;
+}
 
 /// A trip cannot be shown in an output format.
 #[derive(Debug, thiserror::Error)]

@@ -15,6 +15,7 @@ pub(super) static MF_JSON: FormSpec = FormSpec {
     suffixes: &["mfjson", "geojson", "json"],
     help: "One collection of OGC Moving Features JSON",
     media_type: None,
+    list_type: None,
     path: PathRule::Always,
     trips: Layout::Text(
         Frame { start: |_| HEAD.to_owned(), separators: ["\n", ",\n"], ends: ["]}\n", "\n]}\n"] },

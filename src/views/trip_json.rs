@@ -189,28 +189,34 @@ fn avg_speed_mps(row: &TripRow) -> Option<f64> {
     (counted_s > 0.0).then(|| (row.distance_m / counted_s * 100.0).round() / 100.0)
 }
 
-impl TripJson {
-    /// Adds the path of the row. `tolerance_m`, in metres, simplifies it.
-    ///
-    /// # Errors
-    /// The path cannot be read.
-    pub fn with_path(mut self, row: &TripRow, tolerance_m: Option<f64>) -> Result<Self, ViewError> {
-        self.path = Some(PathJson::from_path(&read_path(row, &self.id, tolerance_m)?));
-        Ok(self)
-    }
+/// How much of a path an answer holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Detail {
+    /// Whether the path is included.
+    pub path: bool,
+    /// Tolerance of [`simplify`](super::simplify()), m; `None`: the complete path.
+    pub simplify_m: Option<f64>,
+    /// What counts as a stop; `None`: no stops.
+    pub stops: Option<StopRule>,
 }
 
 impl TripJson {
-    /// Adds the stops of the complete path of the row, and the duration without them.
+    /// The trip of a row with its path, and the stops of the complete path.
     ///
     /// # Errors
-    /// The path cannot be read.
-    pub fn with_stops(mut self, row: &TripRow, rule: StopRule) -> Result<Self, ViewError> {
-        let path = read_path(row, &self.id, None)?;
-        let stops = stops(&path, rule);
-        self.moving_s = Some(seconds(moving_ms(&path, &stops)));
-        self.stops = Some(stops.iter().map(StopJson::new).collect());
-        Ok(self)
+    /// An id of the trip has no text form, or its path cannot be read.
+    pub fn detailed(row: &TripRow, detail: Detail) -> Result<Self, ViewError> {
+        let mut trip = Self::from_row(row)?;
+        if detail.path {
+            trip.path = Some(PathJson::from_path(&read_path(row, &trip.id, detail.simplify_m)?));
+        }
+        if let Some(rule) = detail.stops {
+            let path = read_path(row, &trip.id, None)?;
+            let stops = stops(&path, rule);
+            trip.moving_s = Some(seconds(moving_ms(&path, &stops)));
+            trip.stops = Some(stops.iter().map(StopJson::new).collect());
+        }
+        Ok(trip)
     }
 }
 

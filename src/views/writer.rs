@@ -2,20 +2,16 @@
 
 use std::io::Write;
 
-use super::form::{Form, Frame, Layout, PathRule, PointText, PointView, TripText, TripView};
+use super::form::{Frame, Layout, PathRule, PointText, PointView, TripText, TripView};
 use super::parquet::{PointTable, TripTable};
 use super::trip_json::{Answer, read_path, text_id};
-use super::{Extras, TripJson, ViewError};
+use super::{Detail, Extras, Form, TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
-use crate::timeline::StopRule;
 
 /// Writes trips in an output format, or their samples; holds one trip at a time.
 pub struct TripWriter<W: Write> {
     sink: Sink<W>,
-    /// Tolerance of [`simplify`](super::simplify()), m; `None`: complete paths.
-    tolerance_m: Option<f64>,
-    /// What counts as a stop; `None`: trips are without their stops.
-    stops: Option<StopRule>,
+    detail: Detail,
     /// Fields of the answers that have columns without a trip, too.
     expected: Extras,
     /// Trips written so far.
@@ -24,8 +20,8 @@ pub struct TripWriter<W: Write> {
 
 /// What is written, and where.
 enum Sink<W: Write> {
-    /// A text for each trip, and whether it gets the samples.
-    Trips(TextOut<W>, TripText, bool),
+    /// A text for each trip.
+    Trips(TextOut<W>, TripText),
     /// A text for each sample.
     Points(TextOut<W>, PointText),
     /// A row of a Parquet file for each trip.
@@ -35,20 +31,18 @@ enum Sink<W: Write> {
 }
 
 impl<W: Write> TripWriter<W> {
-    /// A writer of trips. `with_path` adds the samples where [`PathRule::OnRequest`] allows it.
+    /// A writer of trips. The path is added where [`PathRule::OnRequest`] allows it.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn new(out: W, form: Form, with_path: bool) -> Result<Self, ViewError> {
+    pub fn new(out: W, form: Form, mut detail: Detail) -> Result<Self, ViewError> {
         let spec = form.spec();
-        let with_path = with_path && spec.path == PathRule::OnRequest;
+        detail.path &= spec.path == PathRule::OnRequest;
         let sink = match &spec.trips {
-            Layout::Text(frame, text) => {
-                Sink::Trips(TextOut { out, frame, written: 0 }, *text, with_path)
-            }
+            Layout::Text(frame, text) => Sink::Trips(TextOut { out, frame, written: 0 }, *text),
             Layout::Table => Sink::TripTable(Box::new(TripTable::new(out)?)),
         };
-        Ok(Self::from_sink(sink))
+        Ok(Self { sink, detail, expected: Extras::default(), trips: 0 })
     }
 
     /// A writer of the samples of trips.
@@ -61,11 +55,7 @@ impl<W: Write> TripWriter<W> {
             Layout::Text(frame, text) => Sink::Points(TextOut { out, frame, written: 0 }, *text),
             Layout::Table => Sink::PointTable(Box::new(PointTable::new(out)?)),
         };
-        Ok(Self::from_sink(sink))
-    }
-
-    fn from_sink(sink: Sink<W>) -> Self {
-        Self { sink, tolerance_m: None, stops: None, expected: Extras::default(), trips: 0 }
+        Ok(Self { sink, detail: Detail::default(), expected: Extras::default(), trips: 0 })
     }
 
     /// Sets the fields that every answer will have: a table without a trip has their columns, too.
@@ -75,36 +65,15 @@ impl<W: Write> TripWriter<W> {
         self
     }
 
-    /// Simplifies paths: omits samples within `tolerance_m`, in metres, of the line through the
-    /// others.
-    #[must_use]
-    pub fn simplified(mut self, tolerance_m: Option<f64>) -> Self {
-        self.tolerance_m = tolerance_m;
-        self
-    }
-
-    /// Adds the stops of trips, where the format can hold them: JSON and NDJSON.
-    #[must_use]
-    pub fn with_stops(mut self, stops: Option<StopRule>) -> Self {
-        self.stops = stops;
-        self
-    }
-
     /// Writes a trip.
     ///
     /// # Errors
     /// The trip cannot be shown in this format, or the output cannot be written.
     pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), ViewError> {
-        let tolerance_m = self.tolerance_m;
+        let tolerance_m = self.detail.simplify_m;
         match &mut self.sink {
-            Sink::Trips(out, text, with_path) => {
-                let mut trip = TripJson::from_row(row)?;
-                if *with_path {
-                    trip = trip.with_path(row, tolerance_m)?;
-                }
-                if let Some(rule) = self.stops {
-                    trip = trip.with_stops(row, rule)?;
-                }
+            Sink::Trips(out, text) => {
+                let trip = TripJson::detailed(row, self.detail)?;
                 let view = TripView { row, answer: Answer { trip, extras }, tolerance_m };
                 out.write(&text(&view)?, extras)?;
             }
@@ -136,7 +105,7 @@ impl<W: Write> TripWriter<W> {
     /// The output cannot be written.
     pub fn finish(self) -> Result<u64, ViewError> {
         match self.sink {
-            Sink::Trips(out, ..) | Sink::Points(out, _) => out.finish(&self.expected)?,
+            Sink::Trips(out, _) | Sink::Points(out, _) => out.finish(&self.expected)?,
             Sink::TripTable(table) => table.finish()?,
             Sink::PointTable(table) => table.finish()?,
         }

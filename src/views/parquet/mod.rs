@@ -10,7 +10,9 @@ use ::parquet::data_type::ByteArray;
 
 use self::table::Table;
 pub(super) use self::trips::TripTable;
+use self::trips::column_schema;
 use super::ViewError;
+use super::fields::POINT_COLUMNS;
 use super::form::{FormSpec, Layout, PathRule};
 use super::trip_json::reading;
 use crate::timeline::{Path, ReadingKind};
@@ -21,23 +23,11 @@ pub(super) static PARQUET: FormSpec = FormSpec {
     suffixes: &["parquet", "geoparquet"],
     help: "One GeoParquet 1.1 file; of samples, one Parquet file",
     media_type: None,
+    list_type: Some("application/vnd.apache.parquet"),
     path: PathRule::Always,
     trips: Layout::Table,
     points: Some(Layout::Table),
 };
-
-/// The columns of samples.
-const POINTS: &str = "message point {
-    REQUIRED BYTE_ARRAY trip_id (STRING);
-    REQUIRED BYTE_ARRAY device_id (STRING);
-    REQUIRED INT64 time (TIMESTAMP(MILLIS,true));
-    REQUIRED DOUBLE lat;
-    REQUIRED DOUBLE lon;
-    OPTIONAL DOUBLE speed_mps;
-    OPTIONAL DOUBLE heading_deg;
-    OPTIONAL DOUBLE altitude_m;
-    OPTIONAL DOUBLE accuracy_m;
-}";
 
 /// A Parquet file of samples.
 pub(super) struct PointTable<W: Write>(Table<W>);
@@ -45,7 +35,8 @@ pub(super) struct PointTable<W: Write>(Table<W>);
 impl<W: Write> PointTable<W> {
     /// Begins the file.
     pub fn new(out: W) -> Result<Self, ViewError> {
-        Ok(Self(Table::new(out, POINTS)?))
+        let columns: String = POINT_COLUMNS.iter().map(column_schema).collect();
+        Ok(Self(Table::new(out, &format!("message point {{ {columns} }}"))?))
     }
 
     /// Adds the samples of a trip.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::codec::trip_row::TripRow;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
-use crate::views::{Extras, Form, TripWriter};
+use crate::views::{Detail, Extras, Form, TripWriter};
 
 /// 2026-11-20T21:38:00.123Z
 const T: DeviceTime = DeviceTime(1_795_210_680_123);
@@ -41,7 +41,7 @@ fn written(mut writer: TripWriter<&mut Vec<u8>>, rows: &[TripRow]) {
 
 fn trips(rows: &[TripRow]) -> SerializedFileReader<File> {
     let mut out = Vec::new();
-    written(TripWriter::new(&mut out, Form::Parquet, false).unwrap(), rows);
+    written(TripWriter::new(&mut out, Form::Parquet, Detail::default()).unwrap(), rows);
     read(out)
 }
 

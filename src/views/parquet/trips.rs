@@ -17,24 +17,7 @@ use crate::views::{Answer, ViewError};
 /// The schema: the columns of CSV, with the retired ids as a list and the bbox as a group, the tags
 /// as JSON, and the samples.
 fn schema() -> String {
-    let column = |column: &Column| {
-        let (name, presence) =
-            (column.name, ["REQUIRED", "OPTIONAL"][usize::from(column.is_optional)]);
-        match column.kind {
-            Kind::Edge => String::new(),
-            Kind::Ids => format!(
-                "REQUIRED group {name} (LIST) {{
-                    REPEATED group list {{ REQUIRED BYTE_ARRAY element (STRING); }}
-                }}"
-            ),
-            Kind::Text => format!("{presence} BYTE_ARRAY {name} (STRING);"),
-            Kind::Time => format!("{presence} INT64 {name} (TIMESTAMP(MILLIS,true));"),
-            Kind::Double => format!("{presence} DOUBLE {name};"),
-            Kind::Int32 => format!("{presence} INT32 {name};"),
-            Kind::Int64 => format!("{presence} INT64 {name};"),
-        }
-    };
-    let columns: String = columns().map(column).collect();
+    let columns: String = columns().map(column_schema).collect();
     format!(
         "message trip {{
             {columns}
@@ -51,6 +34,25 @@ fn schema() -> String {
             REQUIRED BYTE_ARRAY geometry;
         }}"
     )
+}
+
+/// A column in a schema; the bbox follows as a group.
+pub(super) fn column_schema<R>(column: &Column<R>) -> String {
+    let presence = ["REQUIRED", "OPTIONAL"][usize::from(column.is_optional)];
+    let name = column.name;
+    match column.kind {
+        Kind::Edge => String::new(),
+        Kind::Ids => format!(
+            "REQUIRED group {name} (LIST) {{
+                REPEATED group list {{ REQUIRED BYTE_ARRAY element (STRING); }}
+            }}"
+        ),
+        Kind::Text => format!("{presence} BYTE_ARRAY {name} (STRING);"),
+        Kind::Time => format!("{presence} INT64 {name} (TIMESTAMP(MILLIS,true));"),
+        Kind::Double => format!("{presence} DOUBLE {name};"),
+        Kind::Int32 => format!("{presence} INT32 {name};"),
+        Kind::Int64 => format!("{presence} INT64 {name};"),
+    }
 }
 
 /// Adds the value of a column; the bbox follows as a group.

@@ -70,7 +70,8 @@ fn single(device: &str) -> TripRow {
 
 fn written(form: Form, with_path: bool, rows: &[TripRow], extras: &Extras) -> String {
     let mut out = Vec::new();
-    let mut writer = TripWriter::new(&mut out, form, with_path).unwrap();
+    let detail = Detail { path: with_path, ..Detail::default() };
+    let mut writer = TripWriter::new(&mut out, form, detail).unwrap();
     for row in rows {
         writer.write(row, extras).unwrap();
     }
@@ -128,8 +129,8 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
 #[test]
 fn the_fields_of_a_list_are_those_of_a_trip() {
     let row = merged();
-    let trip = TripJson::from_row(&row).unwrap();
-    let trip = trip.with_path(&row, None).unwrap().with_stops(&row, StopRule::default()).unwrap();
+    let detail = Detail { path: true, simplify_m: None, stops: Some(StopRule::default()) };
+    let trip = TripJson::detailed(&row, detail).unwrap();
     let extras = Extras {
         tags: Some(TagValues::new()),
         open: Some(true),

@@ -10,7 +10,7 @@ use tstar::internals::ops::export::{Selection, export};
 use tstar::internals::ops::trip_list::TripSpan;
 use tstar::internals::store::AnyStore;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::views::{Extras, Form, TripWriter};
+use tstar::internals::views::{Detail, Extras, Form, TripWriter};
 
 use crate::cli::{Folder, minutes};
 use crate::support::{Dice, block_on};
@@ -20,7 +20,8 @@ fn exported(file: &Path) -> anyhow::Result<Vec<u8>> {
     let store = AnyStore::from(Arc::new(SqliteStore::open_reader(file)?));
     let all = TripSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
     let mut out = Vec::new();
-    let mut writer = TripWriter::new(&mut out, Form::Ndjson, true)?;
+    let detail = Detail { path: true, ..Detail::default() };
+    let mut writer = TripWriter::new(&mut out, Form::Ndjson, detail)?;
     block_on(export(&store, &Selection::new(None, all, Vec::new())?, |(row, _)| {
         Ok(writer.write(row, &Extras::default())?)
     }))?;
