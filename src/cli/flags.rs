@@ -45,7 +45,7 @@ pub struct Context {
     global: GlobalFlags,
     env: Vec<(String, String)>,
     /// The reader's clock, ms since 1970.
-    pub now_ms: i64,
+    now_ms: i64,
     /// User name, as the system names it.
     pub user: Option<String>,
     warnings: Warnings,

@@ -32,12 +32,7 @@ impl Printer {
 
     /// The output format: a table on a terminal, else NDJSON, unless a flag names another.
     pub fn format<const FORMATS: usize>(&self, flags: &Output<FORMATS>) -> Format {
-        flags.format(self.default_format())
-    }
-
-    /// The output format that no flag names.
-    pub fn default_format(&self) -> Format {
-        if self.terminal { Format::Table } else { Format::Ndjson }
+        flags.format(if self.terminal { Format::Table } else { Format::Ndjson })
     }
 
     /// The underlying writer.

@@ -79,7 +79,7 @@ pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> an
         tags.remove(key, TagCondition::Any).await.map_err(explained)?;
     }
     for Assignment { key, value } in &args.tags {
-        let set = tags.set((key, value), TagCondition::Any, context.now_ms).await;
+        let set = tags.set((key, value), TagCondition::Any, settings.now_ms).await;
         set.map_err(explained)?;
     }
     let target = tags.target;

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use super::setting::{Kind, Syntax};
 use super::values::{COUNT, FLAG, TEXT};
-use super::{Problem, Settings};
 use crate::model::visible::without_credentials;
 
 settings! {
@@ -89,57 +88,6 @@ settings! {
         key: "max_client_streams", default: "0", syntax: LIMIT, flags: [Http],
         help: "Maximum change streams per login or address; 0: as for connections",
     }
-}
-
-/// Violated rules of the HTTP settings.
-pub(super) fn problems(settings: &Settings) -> Vec<Problem> {
-    let http = &settings.http;
-    let mut problems = Vec::new();
-    let mut check = |holds: bool, keys: &'static [&'static str], message: String| {
-        if !holds {
-            problems.push(Problem { keys, message });
-        }
-    };
-    if let Some(address) = http.listen {
-        check(
-            address.ip().is_loopback() || !http.token_file.is_empty() || http.insecure,
-            &["listen"],
-            format!(
-                "listen {address} is reachable from other machines; name a file of tokens with \
-                 token_file (--token-file), or set insecure (--insecure) to allow access without a \
-                 token"
-            ),
-        );
-    }
-    check(
-        http.tls_cert.is_empty() == http.tls_key.is_empty(),
-        &["tls_cert", "tls_key"],
-        "tls_cert and tls_key go together; set both or neither".into(),
-    );
-    check(
-        http.tiles.is_none() || http.tiles_attribution.is_some(),
-        &["tiles_attribution", "tiles"],
-        "tiles need tiles_attribution (--tiles-attribution), which most tile servers demand; set \
-         it to their text, such as `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, \
-         or to an empty text if they demand none"
-            .into(),
-    );
-    for (keys, value) in [
-        (&["max_connections"], http.connections),
-        (&["max_requests"], http.requests),
-        (&["max_streams"], http.streams),
-    ] {
-        let message = format!("{} must be 1 to 100000, not {value}", keys[0]);
-        check((1..=100_000).contains(&value), keys, message);
-    }
-    for (keys, value, max) in [
-        (&["max_client_connections"], http.client_connections, http.connections),
-        (&["max_client_streams"], http.client_streams, http.streams),
-    ] {
-        let message = format!("{} must be 0 to {max} (the total), not {value}", keys[0]);
-        check(value <= max, keys, message);
-    }
-    problems
 }
 
 const LISTEN: Syntax<Option<SocketAddr>> =

@@ -16,19 +16,13 @@ mod schema;
 mod secret;
 mod size;
 mod table;
-mod tls;
+mod validate;
 mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::codec::MAX_SAMPLES;
 use crate::model::nearest::nearest;
-use crate::model::partitioner::Partitioner;
-use crate::model::scalar::DeviceTime;
-use crate::model::time::format_duration;
-use crate::source::check_time_format;
-use crate::timeline::DAY_MS;
 
 pub use file::SettingsFile;
 pub use http::HttpSettings;
@@ -37,7 +31,6 @@ pub use secret::exposed_files;
 pub use setting::{Group, Kind, Setting, TABLE};
 pub use table::{FlushSettings, Settings};
 pub use values::LogFormat;
-use values::ms;
 
 /// The key of a topic's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,9 +44,6 @@ pub enum KeyRule {
 
 /// Environment variable with the password of `cql_user`, an alternative to a file.
 const CQL_PASSWORD: &str = "TSTAR_CQL_PASSWORD";
-
-/// Minimum of `memory`, bytes: below it the program's own buffers would take most of it.
-const MIN_MEMORY: u64 = 64_000_000;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,15 +122,6 @@ impl fmt::Display for SettingsError {
     }
 }
 
-/// A violated rule about one or several settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The settings concerned, the one to change first.
-    pub keys: &'static [&'static str],
-    /// The violated rule, with the values.
-    pub message: String,
-}
-
 impl Settings {
     /// Merges flags, environment and file into settings, with the origin of each. `flags` are pairs
     /// of key and value, `env` pairs of variable and value; an empty variable counts as unset.
@@ -179,109 +160,6 @@ impl Settings {
     #[must_use]
     pub fn is_given(&self, key: &str) -> bool {
         self.origins.get(key).is_some_and(|origin| *origin != Origin::Default)
-    }
-
-    /// All violated limits of settings and rules between them.
-    #[must_use]
-    pub fn validate(&self) -> Vec<Problem> {
-        let year_ms = 366 * DAY_MS;
-        let text = format_duration;
-        let mut problems = Vec::new();
-        let mut check = |holds: bool, keys: &'static [&'static str], message: String| {
-            if !holds {
-                problems.push(Problem { keys, message });
-            }
-        };
-        check(
-            self.max_gap_ms <= self.max_duration_ms,
-            &["max_gap", "max_duration"],
-            format!(
-                "max_gap ({}) must not be longer than max_duration ({})",
-                text(self.max_gap_ms),
-                text(self.max_duration_ms)
-            ),
-        );
-        for (key, value_ms) in [
-            (&["max_duration"], self.max_duration_ms),
-            (&["max_staleness"], ms(self.flush.max_staleness)),
-            (&["settle"], self.settle_ms),
-            (&["drain_timeout"], ms(self.member.drain_timeout)),
-            (&["connect_timeout"], ms(self.connect_timeout)),
-        ] {
-            let message = format!("{} must be at most 366d, not {}", key[0], text(value_ms));
-            check(value_ms <= year_ms, key, message);
-        }
-        // Kafka removes a member that does not poll for five minutes.
-        let message = format!(
-            "revoke_timeout must be at most 4m, not {}",
-            text(ms(self.member.revoke_timeout))
-        );
-        check(ms(self.member.revoke_timeout) <= 240_000, &["revoke_timeout"], message);
-        for (key, value_ms) in [
-            (&["max_gap"], self.max_gap_ms),
-            (&["flush_interval"], ms(self.flush.interval)),
-            (&["connect_timeout"], ms(self.connect_timeout)),
-        ] {
-            check(value_ms > 0, key, format!("{} must be longer than 0", key[0]));
-        }
-        // A later time could not be written in the text form of an id.
-        check(
-            self.max_future_ms <= 100 * year_ms,
-            &["max_future"],
-            format!("max_future must be at most 36600d, not {}", text(self.max_future_ms)),
-        );
-        check(
-            self.min_time_ms >= DeviceTime(0),
-            &["min_time"],
-            "min_time must not be before 1970-01-01T00:00:00Z".into(),
-        );
-        check(
-            ms(self.flush.interval) <= ms(self.flush.max_staleness),
-            &["flush_interval", "max_staleness"],
-            format!(
-                "flush_interval ({}) must not be longer than max_staleness ({})",
-                text(ms(self.flush.interval)),
-                text(ms(self.flush.max_staleness))
-            ),
-        );
-        check(
-            self.memory >= MIN_MEMORY,
-            &["memory"],
-            format!("memory must be at least 64MB, not {}", size::format_size(self.memory)),
-        );
-        problems.extend(self.samples_problem());
-        problems.extend(self.key_problem().into_iter().chain(self.time_format_problem()));
-        problems.extend(schema::problems(self).into_iter().chain(tls::problems(self)));
-        problems.extend(http::problems(self));
-        problems
-    }
-
-    /// A trip with more samples than a path can have could not be read.
-    fn samples_problem(&self) -> Option<Problem> {
-        let is_valid = (1..=MAX_SAMPLES as u64).contains(&self.max_samples);
-        let message = format!(
-            "max_samples must be 1 to {MAX_SAMPLES}, not {}: the path of a longer trip could not \
-             be read; set {MAX_SAMPLES} at most",
-            self.max_samples
-        );
-        (!is_valid).then_some(Problem { keys: &["max_samples"], message })
-    }
-
-    /// A partition can only be computed from a key that is the device id.
-    fn key_problem(&self) -> Option<Problem> {
-        let is_computed =
-            self.partitioner.is_some_and(|partitioner| partitioner != Partitioner::None);
-        let message =
-            "partitioner must be none with --key any: such a key does not identify the device";
-        let problem = Problem { keys: &["partitioner", "key"], message: message.into() };
-        (is_computed && self.key != KeyRule::DeviceId).then_some(problem)
-    }
-
-    /// Times in a format without an offset need a zone.
-    fn time_format_problem(&self) -> Option<Problem> {
-        let format = self.time_format.as_deref()?;
-        let error = check_time_format(format, self.time_zone.is_some()).err()?;
-        Some(Problem { keys: &["time_format", "time_zone"], message: error.to_string() })
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::scalar::DeviceTime;
 use crate::source::file::InputFormat;
 
 fn file(text: &str) -> SettingsFile {

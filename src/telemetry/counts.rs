@@ -48,13 +48,6 @@ impl ArrivalCounts {
         self.0.iter().sum::<u64>() - self.number_of(Arrival::New)
     }
 
-    /// Number of applied samples.
-    #[must_use]
-    #[cfg(feature = "internals")]
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
     /// Number of arrivals that changed the key of an existing trip, for each way to key a trip.
     #[must_use]
     pub fn key_changes(&self) -> KeyChanges {

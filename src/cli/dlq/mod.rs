@@ -200,7 +200,7 @@ async fn run_replay(
         registry: settings.registry()?,
         filter: args.filter.read()?,
         overrides: args.overrides.read(context)?,
-        now_ms: args.now.then_some(context.now_ms),
+        now_ms: args.now.then_some(settings.now_ms),
         dry_run: args.dry_run,
         notify: Arc::new(exit::print_status),
     };
