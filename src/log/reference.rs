@@ -49,7 +49,7 @@ impl Workspace<'_> {
     pub fn processor_config(&self) -> ProcessorConfig {
         let memory = usize::try_from(self.memory / 4 * 3).unwrap_or(usize::MAX);
         ProcessorConfig {
-            flush: FlushSettings { interval: AT_THE_END, max_staleness: AT_THE_END },
+            flush: FlushSettings::new(AT_THE_END, AT_THE_END),
             memory,
             ..ProcessorConfig::default()
         }

@@ -77,10 +77,9 @@ impl TopicReplay {
                 brokers: self.brokers.clone(),
                 topic: epoch.topic.clone(),
                 member: MemberSettings {
-                    group: GROUP.to_owned(),
-                    instance_id: None,
                     revoke_timeout: FLUSH_TIMEOUT,
                     drain_timeout: FLUSH_TIMEOUT,
+                    ..MemberSettings::new(GROUP)
                 },
                 assignment: Assignment::Spans(spans),
                 epoch: epoch.clone(),

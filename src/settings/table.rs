@@ -32,9 +32,17 @@ pub struct FlushSettings {
     pub max_staleness: Duration,
 }
 
+impl FlushSettings {
+    /// These intervals.
+    #[must_use]
+    pub const fn new(interval: Duration, max_staleness: Duration) -> Self {
+        Self { interval, max_staleness }
+    }
+}
+
 impl Default for FlushSettings {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(1), max_staleness: Duration::from_secs(30) }
+        Self::new(Duration::from_secs(1), Duration::from_secs(30))
     }
 }
 

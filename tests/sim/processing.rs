@@ -245,10 +245,10 @@ proptest! {
         loads in 1..5_usize,
     ) {
         let pace = ProcessorConfig {
-            flush: FlushSettings {
-                interval: Duration::from_millis(interval_ms),
-                max_staleness: Duration::from_secs(staleness_s),
-            },
+            flush: FlushSettings::new(
+                Duration::from_millis(interval_ms),
+                Duration::from_secs(staleness_s),
+            ),
             memory,
             by_trip,
             gather,

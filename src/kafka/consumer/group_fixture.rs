@@ -60,12 +60,7 @@ impl FakeGroup {
         let config = ConsumerConfig {
             brokers: Brokers::new("127.0.0.1:9", BTreeMap::new()).unwrap(),
             topic: "samples".into(),
-            member: MemberSettings {
-                group: "trips".into(),
-                instance_id: None,
-                revoke_timeout: Duration::ZERO,
-                drain_timeout: Duration::ZERO,
-            },
+            member: MemberSettings::new("trips"),
             assignment: Assignment::Group { from },
             epoch: epoch(None),
             memory: 1 << 20,

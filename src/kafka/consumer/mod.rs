@@ -75,6 +75,14 @@ pub struct MemberSettings {
     pub drain_timeout: Duration,
 }
 
+impl MemberSettings {
+    /// A member of a group, without a static id and without time to store what it has.
+    #[must_use]
+    pub fn new(group: &str) -> Self {
+        Self { group: group.to_owned(), ..Self::default() }
+    }
+}
+
 /// Configuration of the polling thread.
 #[derive(Clone, Debug)]
 pub struct ConsumerConfig {

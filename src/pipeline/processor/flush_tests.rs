@@ -17,10 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Nothing is due by time.
 fn slow() -> ProcessorConfig {
-    ProcessorConfig {
-        flush: FlushSettings { interval: HOUR, max_staleness: HOUR },
-        ..ProcessorConfig::default()
-    }
+    ProcessorConfig { flush: FlushSettings::new(HOUR, HOUR), ..ProcessorConfig::default() }
 }
 
 fn part(first_offset: i64, upto_bytes: u64) -> Part {

@@ -40,10 +40,9 @@ fn member<'scope>(
         brokers: Brokers::new(&topic.brokers, BTreeMap::from(options)).unwrap(),
         topic: topic.name.clone(),
         member: MemberSettings {
-            group: topic.name.clone(),
-            instance_id: None,
             revoke_timeout: short,
             drain_timeout: short,
+            ..MemberSettings::new(&topic.name)
         },
         assignment: Assignment::Group { from: None },
         epoch: Epoch {

@@ -95,10 +95,9 @@ fn check_member(brokers: Brokers) {
         brokers,
         topic: "samples".into(),
         member: MemberSettings {
-            group: "strangers".into(),
-            instance_id: None,
             revoke_timeout: TIMEOUT,
             drain_timeout: TIMEOUT,
+            ..MemberSettings::new("strangers")
         },
         assignment: Assignment::Group { from: None },
         epoch: Epoch {

@@ -137,10 +137,9 @@ fn config(brokers: &str) -> ConsumerConfig {
         brokers: Brokers::new(brokers, BTreeMap::new()).unwrap(),
         topic: "samples".into(),
         member: MemberSettings {
-            group: "lost".into(),
-            instance_id: None,
             revoke_timeout: Duration::from_secs(1),
             drain_timeout: LIMIT,
+            ..MemberSettings::new("lost")
         },
         assignment: Assignment::Group { from: Some(StartFrom::Earliest) },
         epoch: Epoch {

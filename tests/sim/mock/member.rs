@@ -120,10 +120,10 @@ fn config(addresses: &str, instance: Option<String>) -> ConsumerConfig {
         brokers: brokers(addresses, &options),
         topic: TOPIC.into(),
         member: MemberSettings {
-            group: GROUP.into(),
             instance_id: instance,
             revoke_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(60),
+            ..MemberSettings::new(GROUP)
         },
         assignment: Assignment::Group { from: None },
         epoch: epoch(),
@@ -157,10 +157,7 @@ impl Member {
         println!("member {id} starts: {instance:?}");
         let plan = config(addresses, instance);
         let pace = ProcessorConfig {
-            flush: FlushSettings {
-                interval: Duration::from_millis(200),
-                max_staleness: Duration::from_millis(600),
-            },
+            flush: FlushSettings::new(Duration::from_millis(200), Duration::from_millis(600)),
             memory: 20_000,
             by_trip: true,
             loads: 2,

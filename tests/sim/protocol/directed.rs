@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Everything stays in memory until an hour has passed.
 const LASTING: Setup = Setup {
     pace: ProcessorConfig {
-        flush: FlushSettings { interval: HOUR, max_staleness: HOUR },
+        flush: FlushSettings::new(HOUR, HOUR),
         memory: 1_000_000,
         by_trip: false,
         gather: 1,

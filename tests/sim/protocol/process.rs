@@ -85,10 +85,10 @@ pub struct Setup {
 /// A configuration that the dice choose.
 pub fn random_pace(dice: &mut Dice) -> ProcessorConfig {
     ProcessorConfig {
-        flush: FlushSettings {
-            interval: Duration::from_millis(dice.one_of(&[1, 1, 50, 300])),
-            max_staleness: Duration::from_millis(dice.one_of(&[100, 500, 500, 5_000])),
-        },
+        flush: FlushSettings::new(
+            Duration::from_millis(dice.one_of(&[1, 1, 50, 300])),
+            Duration::from_millis(dice.one_of(&[100, 500, 500, 5_000])),
+        ),
         memory: dice.one_of(&[0, 2_000, 3_000, 100_000, 100_000]),
         by_trip: dice.percent(60),
         gather: dice.one_of(&[1, 2, 3, 8]),
@@ -112,10 +112,10 @@ impl Process {
             brokers,
             topic: TOPIC.to_owned(),
             member: MemberSettings {
-                group: "tstar".to_owned(),
                 instance_id: setup.instance.map(|of| of.to_string()),
                 revoke_timeout: setup.revoke_timeout,
                 drain_timeout: setup.drain_timeout,
+                ..MemberSettings::new("tstar")
             },
             assignment: Assignment::Group { from: setup.from },
             // Before the first commit, the oldest epoch decides where to start.
