@@ -16,8 +16,8 @@ use crate::model::scalar::{LogTime, Offset};
 use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::source::file::MAX_RECORD_BYTES;
 use crate::source::{
-    Batch, Control, Cut, Decoder, Entry, Headers, JsonTemplate, NoSample, RawJson, RecordContext,
-    RecordPosition, SCHEMA_ID_HEADER, SampleError, memory_of_headers, short,
+    Batch, Control, Cut, Decoder, Entry, Headers, NoSample, RawJson, RecordContext, RecordPosition,
+    SCHEMA_ID_HEADER, SampleError, memory_of_headers, short,
 };
 
 /// Length to which an oversize record is cut, bytes.
@@ -29,7 +29,6 @@ const MAX_SHOWN_BYTES: usize = 1 << 10;
 /// Reads the records of a topic.
 pub struct RecordReader {
     decoder: Arc<Decoder>,
-    template: JsonTemplate,
     /// The key has to be the device id of the sample.
     key_is_device: bool,
     /// If set, other devices are skipped.
@@ -92,8 +91,8 @@ impl RecordReader {
     /// Creates a reader; with `key_is_device` the key of a record has to be its device id.
     #[must_use]
     pub fn new(decoder: Decoder, key_is_device: bool) -> Self {
-        let (template, authority) = (JsonTemplate::default(), Authority::default());
-        Self { decoder: Arc::new(decoder), template, key_is_device, only_device: None, authority }
+        let authority = Authority::default();
+        Self { decoder: Arc::new(decoder), key_is_device, only_device: None, authority }
     }
 
     /// A reader of the same records, which learns the same schemas.
@@ -101,7 +100,6 @@ impl RecordReader {
     pub fn fork(&self) -> Self {
         Self {
             decoder: Arc::clone(&self.decoder),
-            template: JsonTemplate::default(),
             key_is_device: self.key_is_device,
             only_device: self.only_device.clone(),
             authority: self.authority.clone(),
@@ -255,7 +253,7 @@ impl RecordReader {
         let schema_id = record.header(SCHEMA_ID_HEADER);
         let json = RawJson { value, context, schema_id, check };
         let before = (out.batch.entries.len(), out.batch.text.len(), out.batch.raw.len());
-        self.decoder.split(&mut self.template, &json, &out.position, out.batch);
+        self.decoder.split(&json, &out.position, out.batch);
         let position = (record.partition, record.offset);
         if let Some(error) = self.decoder.was_unknown((schema_id, value), position) {
             out.batch.entries.truncate(before.0);

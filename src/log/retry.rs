@@ -22,7 +22,7 @@ use crate::model::failure::PreconditionFailed;
 use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use crate::source::{Batch, Decoder, JsonTemplate, RawJson, RecordPosition};
+use crate::source::{Batch, Decoder, RawJson, RecordPosition};
 use crate::store::{AnyStore, DeadLetter, EmbeddedStore, LetterFilter, StoreError};
 
 /// Maximum number of letters in a batch.
@@ -210,7 +210,7 @@ impl<'a> FilesEnd<'a> {
             let mut record = Batch { origin, ..Batch::default() };
             let context = letter_context(letter);
             let json = RawJson { value, context, schema_id: None, check: &|_| Ok(()) };
-            self.decoder.split(&mut JsonTemplate::default(), &json, &position, &mut record);
+            self.decoder.split(&json, &position, &mut record);
             self.processor.absorb(&record).await?;
             self.next += 1;
         }

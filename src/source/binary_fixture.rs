@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use data_encoding::HEXLOWER;
 
-use super::{Decoder, JsonTemplate, NoSample, RecordContext, SampleError};
+use super::{Decoder, NoSample, RecordContext, SampleError};
 use crate::model::rules::Rules;
 use crate::timeline::Sample;
 
@@ -36,8 +36,7 @@ pub(super) fn decode(
     record: &[u8],
 ) -> Result<Sampled, Box<SampleError>> {
     let (mut text, context) = (String::new(), RecordContext::default());
-    let template = &mut JsonTemplate::default();
-    let decoded = decoder.decode(template, (header, record), &context, &mut text).map_err(dead)?;
+    let decoded = decoder.decode((header, record), &context, &mut text).map_err(dead)?;
     let at = |span: &super::Span| text[span.start as usize..span.end as usize].to_owned();
     let (device, driver) = (at(&decoded.device), decoded.driver.as_ref().map(at));
     Ok((device, driver, decoded.ignition, decoded.sample))

@@ -5,15 +5,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::context::RecordContext;
-use super::csv::Columns;
 use super::fields::Field;
-use super::json_fast::JsonTemplate;
 use super::map::{self, MapError, Source};
-use super::nmea::{self, Sentence};
-use super::record::{Fields, Value};
+use super::record::Fields;
 use super::schemas::{BinaryReader, CompiledSchema, unknown_schema};
 use super::shape::{DecoderError, Shape};
-use super::{DecodedSample, NoSample, SampleError, gpx, json};
+use super::text::utf8;
+use super::value::Value;
+use super::{DecodedSample, NoSample, SampleError, json};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
@@ -34,13 +33,6 @@ pub(super) struct Outer<'a> {
     pub next: Option<&'a Outer<'a>>,
 }
 
-impl Outer<'_> {
-    /// Whether it has no value for a sample.
-    pub fn is_empty(&self) -> bool {
-        self.fields.is_empty() && self.next.is_none_or(Self::is_empty)
-    }
-}
-
 impl Decoder {
     /// Creates a decoder for these rules.
     ///
@@ -48,7 +40,7 @@ impl Decoder {
     /// What is wrong with the rules.
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
         let shape = Shape::new(rules)?;
-        let binary = BinaryReader::new(rules, &shape);
+        let binary = BinaryReader::new(rules, &shape.root);
         let binary =
             binary.or_else(|problem| map::fail(format!("the schema cannot be used: {problem}")))?;
         Ok(Self { shape, binary })
@@ -114,7 +106,7 @@ impl Decoder {
         id: SchemaId,
         verdict: &SchemaVerdict,
     ) -> Result<Option<CompiledSchema>, String> {
-        self.binary.as_ref().map(|it| it.compile(id, verdict, &self.shape)).transpose()
+        self.binary.as_ref().map(|it| it.compile(id, verdict, &self.shape.root)).transpose()
     }
 
     /// Adds what decides the records of an id, except those at which it was unknown. The first
@@ -142,79 +134,59 @@ impl Decoder {
         Some(*unknown_schema(id))
     }
 
-    /// Decodes a JSON object. Appends device and driver to `text`, which has to stay below 4 GiB.
-    ///
-    /// # Errors
-    /// Why the object is not a usable sample; `text` is then unchanged.
-    pub fn json(
-        &self,
-        record: &[u8],
-        context: &RecordContext<'_>,
-        text: &mut String,
-    ) -> Result<DecodedSample, NoSample> {
-        self.object(utf8(record)?, None, context, text)
-    }
-
-    /// Decodes a JSON object with a template learnt from earlier ones of the same producer. Returns
-    /// the same result as [`Decoder::json`], faster.
-    ///
-    /// # Errors
-    /// As for [`Decoder::json`].
-    pub fn json_like(
-        &self,
-        template: &mut JsonTemplate,
-        record: &[u8],
-        context: &RecordContext<'_>,
-        text: &mut String,
-    ) -> Result<DecodedSample, NoSample> {
-        if let Some(decoded) = template.read(&self.shape, record, context, text) {
-            return Ok(decoded);
-        }
-        let decoded = self.json(record, context, text)?;
-        template.learn(&self.shape, record);
-        Ok(decoded)
-    }
-
     /// Decodes a record in the encoding of the rules; `schema_id` is its header
-    /// [`super::SCHEMA_ID_HEADER`]. Otherwise like [`Decoder::json_like`].
+    /// [`super::SCHEMA_ID_HEADER`]. Appends device and driver to `text`, which has to stay below
+    /// 4 GiB.
     ///
     /// # Errors
-    /// As for [`Decoder::json`]; [`SampleError::needs_schema`] is set if the record can be decoded
-    /// after [`Decoder::add_schema`].
+    /// Why the record is not a usable sample; `text` is then unchanged.
+    /// [`SampleError::needs_schema`] is set if the record can be decoded after
+    /// [`Decoder::add_schema`].
     pub fn decode(
         &self,
-        template: &mut JsonTemplate,
         (schema_id, record): (Option<&[u8]>, &[u8]),
         context: &RecordContext<'_>,
         text: &mut String,
     ) -> Result<DecodedSample, NoSample> {
-        let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_json(record)) else {
-            return self.json_like(template, record, context, text);
-        };
-        if let Some(decoded) = binary.read_plain((schema_id, record), &self.shape, context, text) {
-            return Ok(decoded);
+        let (shape, json);
+        shape = &self.shape;
+        let mut fields = Fields::default();
+        match self.binary.as_ref().filter(|binary| !binary.is_json(record)) {
+            None => json::read(record, (shape, &shape.root), &mut fields)?,
+            Some(binary) if shape.has_members => {
+                json = binary.to_json(schema_id, record)?;
+                json::read(json.as_bytes(), (shape, &shape.root), &mut fields)?;
+            }
+            Some(binary) => binary.read((schema_id, record), &shape.root, &mut fields)?,
         }
-        if self.shape.root.has_members() {
-            return self.object(&binary.to_json(schema_id, record)?, None, context, text);
-        }
-        let mut values = Fields::default();
-        binary.read((schema_id, record), &self.shape.root, &mut values)?;
-        self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(&self.shape, text)?)
+        self.complete(&mut fields, None, context, text)
     }
 
-    /// Decodes the object of a sample.
-    pub(super) fn object<'a>(
+    /// Decodes a record of a file whose values `read` collects; otherwise like
+    /// [`Decoder::decode`].
+    pub(super) fn decode_by(
+        &self,
+        read: impl for<'r> FnOnce(&'r str, &Shape, &mut Fields<'r>) -> Result<(), NoSample>,
+        record: &[u8],
+        context: &RecordContext<'_>,
+        text: &mut String,
+    ) -> Result<DecodedSample, NoSample> {
+        let record = utf8(record)?;
+        let mut fields = Fields::default();
+        read(record, &self.shape, &mut fields)?;
+        self.complete(&mut fields, None, context, text)
+    }
+
+    /// The sample of collected values, completed from around it.
+    pub(super) fn complete<'a>(
         &'a self,
-        object: &'a str,
+        fields: &mut Fields<'a>,
         outer: Option<&'a Outer<'a>>,
         context: &RecordContext<'a>,
         text: &mut String,
     ) -> Result<DecodedSample, NoSample> {
-        let mut values = Fields::default();
-        json::read(object, (&self.shape, &self.shape.root), &mut values)?;
-        self.check_conditions(&mut values, outer, context)?;
-        Ok(values.sample(&self.shape, text)?)
+        self.check_conditions(fields, outer, context)?;
+        Ok(fields.sample(&self.shape, text)?)
     }
 
     /// Completes the values of a record from around it, and checks whether it is to be read.
@@ -268,59 +240,10 @@ impl Decoder {
             return values.device_text();
         }
         // Values read before an error count.
-        let text = std::str::from_utf8(record).ok()?;
-        json::read(text, (&self.shape, &self.shape.root), &mut values).ok();
+        json::read(record, (&self.shape, &self.shape.root), &mut values).ok();
         // A device is also that of a sample that would be skipped.
         self.check_conditions(&mut values, None, context).ok();
         values.device_text()
-    }
-
-    /// Decodes a CSV row; otherwise like [`Decoder::json`].
-    pub(super) fn row(
-        &self,
-        columns: &mut Columns,
-        record: &[u8],
-        context: &RecordContext<'_>,
-        text: &mut String,
-    ) -> Result<DecodedSample, NoSample> {
-        let row = utf8(record)?;
-        let mut values = Fields::default();
-        columns.read(row, &self.shape.root, &mut values)?;
-        self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(&self.shape, text)?)
-    }
-
-    /// Decodes a track point of GPX; otherwise like [`Decoder::json`].
-    pub(super) fn point(
-        &self,
-        record: &[u8],
-        context: &RecordContext<'_>,
-        text: &mut String,
-    ) -> Result<DecodedSample, NoSample> {
-        let point = utf8(record)?;
-        let mut values = Fields::default();
-        gpx::read(point, &self.shape.root, &mut values)?;
-        self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(&self.shape, text)?)
-    }
-
-    /// Decodes a sentence of NMEA 0183; otherwise like [`Decoder::json`]. Sentences that are not
-    /// positions are skipped.
-    pub(super) fn sentence(
-        &self,
-        record: &[u8],
-        context: &RecordContext<'_>,
-        text: &mut String,
-    ) -> Result<DecodedSample, NoSample> {
-        let line = utf8(record)?;
-        let mut values = Fields::default();
-        match nmea::read(line, self.shape.speed_unit, &self.shape.root, &mut values)? {
-            Sentence::Fix => {}
-            Sentence::NoFix => return Err(NoSample::Dropped(DropReason::BadFix, 1)),
-            Sentence::Other => return Err(NoSample::Skipped(1)),
-        }
-        self.check_conditions(&mut values, None, context)?;
-        Ok(values.sample(&self.shape, text)?)
     }
 
     /// Whether bad samples can only be decoded again with the record around them.
@@ -372,15 +295,6 @@ fn check_valid(value: &Value<'_>) -> Result<(), NoSample> {
             Err(Box::new(SampleError::new(DeadReason::BadType, message)).into())
         }
     }
-}
-
-pub(super) fn utf8(record: &[u8]) -> Result<&str, Box<SampleError>> {
-    std::str::from_utf8(record).map_err(|error| {
-        let at = error.valid_up_to();
-        let byte = record.get(at).copied().unwrap_or(0);
-        let message = format!("byte {at} of the record, {byte:#04x}, is not UTF-8");
-        Box::new(SampleError::new(DeadReason::BadUtf8, message))
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::model::rules::{SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
+use crate::source::formats::csv::Columns;
 use crate::timeline::Sample;
 
 const GOOD: &str = r#""device_id":"a","time":"2026-11-20T21:38:00.123Z","lat":1.5,"lon":2.5"#;
@@ -28,7 +29,7 @@ struct Summary {
 fn read(decoder: &Decoder, line: &[u8]) -> Result<Summary, SampleError> {
     let mut text = "before".to_owned();
     let context = RecordContext::default();
-    let decoded = decoder.json(line, &context, &mut text).map_err(|none| {
+    let decoded = decoder.decode((None, line), &context, &mut text).map_err(|none| {
         assert_eq!(text, "before", "an error leaves no text");
         none.error().expect("nothing is skipped").clone()
     })?;
@@ -89,23 +90,25 @@ fn a_whole_sample_is_read() {
     assert_eq!(read.sample.accuracy_dm.get(), Some(40));
 }
 
-/// The trip that starts at an accepted device time has a text id: for parser, template and tables.
+/// The trip that starts at an accepted device time has a text id: for JSON and tables.
 #[test]
 fn every_accepted_time_has_a_text_id() {
     use crate::identity::TripId;
     let (first, last) = (-62_167_219_200_000_i64, 253_402_300_799_999_i64);
     let d = decoder();
-    let (mut template, mut columns) = (JsonTemplate::default(), None);
+    let mut columns = Columns::new(b"device_id,time,lat,lon", &d.shape).unwrap();
     for time in [first - 1, first, 0, last, last + 1, i64::MIN, i64::MAX] {
         let line = but("time", &time.to_string());
         let (mut text, context) = (String::new(), RecordContext::default());
         let row = format!("a,{time},1.5,2.5");
-        let header = || Columns::new(b"device_id,time,lat,lon", &d.shape).unwrap();
         let read = [
-            d.json(line.as_bytes(), &context, &mut text),
-            d.json_like(&mut template, line.as_bytes(), &context, &mut text),
-            d.json_like(&mut template, line.as_bytes(), &context, &mut text),
-            d.row(columns.get_or_insert_with(header), row.as_bytes(), &context, &mut text),
+            d.decode((None, line.as_bytes()), &context, &mut text),
+            d.decode_by(
+                |row, shape, fields| columns.read(row, shape, fields),
+                row.as_bytes(),
+                &context,
+                &mut text,
+            ),
         ];
         for read in read {
             let is_accepted = (first..=last).contains(&time);

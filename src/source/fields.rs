@@ -1,5 +1,6 @@
 //! Maps the names in a record to the fields of a sample.
 
+use super::heads::Heads;
 use super::map::{FieldMap, MapError, SamplePath, Source, Sources, Token, fail};
 use crate::model::reading::{READINGS, ReadingKind, readings};
 
@@ -44,15 +45,6 @@ macro_rules! define_fields {
                     $(Self::$kind => ReadingKind::$kind.names(),)*
                     Self::Driver => &["driver"],
                     Self::Ignition => &["ignition"],
-                }
-            }
-
-            /// The reading that the field is.
-            #[inline]
-            pub(super) fn reading(self) -> Option<ReadingKind> {
-                match self {
-                    $(Self::$kind => Some(ReadingKind::$kind),)*
-                    _ => None,
                 }
             }
         }
@@ -137,8 +129,8 @@ pub(super) struct Node {
     pub(super) is_array: bool,
     /// Whether records with this name are not samples themselves, but may have arrays of samples.
     pub(super) is_outer: bool,
-    /// Number of the node in its tree, by [`names`]; the root has 0.
-    pub(super) number: u32,
+    /// What is remembered of the names in objects.
+    pub(super) heads: Heads,
     /// For each hash of a name, a bit set of the children with that hash.
     buckets: [u32; 32],
 }
@@ -235,14 +227,6 @@ impl Node {
         Ok(at)
     }
 
-    /// Numbers the nodes from `next` on, and returns the number after the last.
-    fn set_numbers(&mut self, next: u32) -> u32 {
-        self.number = next;
-        let children = self.children.iter_mut().map(|child| &mut child.node);
-        let members = self.members.iter_mut().map(|member| &mut member.node);
-        children.chain(members).fold(next + 1, |next, node| node.set_numbers(next))
-    }
-
     fn add_sources(&mut self, place: Place, sources: &Sources) -> Result<(), MapError> {
         let is_listed = sources.list.len() > 1;
         for (rank, source) in (0..).zip(&sources.list) {
@@ -296,7 +280,6 @@ pub(super) fn names(map: &FieldMap) -> Result<Names, MapError> {
             root.entry(&arrays[0][..1])?.is_outer = true;
         }
     }
-    root.set_numbers(0);
     Ok(Names { outer, root })
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::fields::{Field, Place, Target};
 use super::shape::Shape;
 use super::text::short;
+use super::value::Value;
 use super::{DecodedSample, SampleError, Span, time};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reading::{ReadingKind, ReadingSet};
@@ -16,76 +17,6 @@ use crate::timeline::{OutOfRange, RawSample, Sample};
 /// Maximum length of a device id or driver, bytes.
 pub(super) const MAX_ID_BYTES: usize = MAX_DEVICE_ID_BYTES;
 
-/// A value as in its record.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Value<'a> {
-    #[default]
-    Absent,
-    Bool(bool),
-    Signed(i64),
-    Unsigned(u64),
-    Float(f64),
-    /// A JSON string.
-    Text(Cow<'a, str>),
-    /// A cell of a table; its type is derived from its text.
-    Cell(Cow<'a, str>),
-    /// An object or an array.
-    Nested(&'static str),
-}
-
-impl Value<'_> {
-    /// Whether it is written as this text.
-    pub(super) fn is_text(&self, text: &str) -> bool {
-        match self {
-            Self::Absent | Self::Nested(_) => false,
-            Self::Bool(value) => text == if *value { "true" } else { "false" },
-            Self::Signed(value) => value.to_string() == text,
-            Self::Unsigned(value) => value.to_string() == text,
-            Self::Float(value) => value.to_string() == text,
-            Self::Text(value) | Self::Cell(value) => value == text,
-        }
-    }
-
-    /// Whether it means yes or no; `None` if it means neither.
-    pub(super) fn truth(&self) -> Option<bool> {
-        match self {
-            Self::Bool(on) => Some(*on),
-            Self::Signed(0) | Self::Unsigned(0) => Some(false),
-            Self::Signed(1) | Self::Unsigned(1) => Some(true),
-            Self::Float(0.0) => Some(false),
-            Self::Float(1.0) => Some(true),
-            Self::Text(text) | Self::Cell(text) => switch(text),
-            _ => None,
-        }
-    }
-
-    /// The part of a text, from 0, that `/` separates; `None` if it has no such part.
-    #[cold]
-    fn part(&self, part: u8) -> Option<Self> {
-        let (Self::Text(text) | Self::Cell(text)) = self else { return None };
-        let part = text.split('/').nth(usize::from(part)).filter(|part| !part.is_empty())?;
-        Some(Self::Text(Cow::Owned(part.to_owned())))
-    }
-
-    fn is_empty_text(&self) -> bool {
-        matches!(self, Self::Text(text) | Self::Cell(text) if text.is_empty())
-    }
-
-    /// The value, for messages.
-    pub(super) fn display(&self) -> String {
-        match self {
-            Self::Absent => "nothing".into(),
-            Self::Bool(value) => value.to_string(),
-            Self::Signed(value) => value.to_string(),
-            Self::Unsigned(value) => value.to_string(),
-            Self::Float(value) => value.to_string(),
-            Self::Text(value) => format!("the text {}", short(value)),
-            Self::Cell(value) => short(value),
-            Self::Nested(what) => (*what).into(),
-        }
-    }
-}
-
 #[derive(Clone, Debug, Default)]
 struct Slot<'a> {
     value: Value<'a>,
@@ -95,12 +26,18 @@ struct Slot<'a> {
     rival: Option<u8>,
 }
 
+/// Number of the values that decide whether a sample is read which need no allocation.
+const FIRST_EXTRAS: usize = 3;
+
 /// The values of one record, by field.
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
-    slots: [Slot<'a>; Field::COUNT],
-    /// The values that decide whether the sample is read, by [`Place::Extra`].
+    /// By field, then the first of [`Place::Extra`].
+    slots: [Slot<'a>; Field::COUNT + FIRST_EXTRAS],
+    /// The other values that decide whether the sample is read.
     extras: Vec<Slot<'a>>,
+    /// Whether a slot has a rival.
+    has_rival: bool,
     /// The first name that occurs twice in one object.
     repeated: Option<Box<str>>,
     /// The field of the value that was read last, for messages.
@@ -116,47 +53,70 @@ pub(super) struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// Stores a value for each field that it maps to. In any order of names, the canonical name
     /// wins, and two aliases are ambiguous.
-    #[inline]
+    #[inline(always)]
     pub(super) fn offer(&mut self, targets: &[Target], value: Value<'a>) {
-        let Some((last, others)) = targets.split_last() else { return };
-        for &target in others {
-            self.offer_one(target, value.clone());
+        // Nearly all values: written where they stay, without copies.
+        if let &[Target { place, rank, is_listed, part: None }] = targets
+            && let slot = self.slot(place)
+            && matches!(slot.value, Value::Absent)
+            && !(is_listed && value.is_empty_text())
+        {
+            let slot = std::mem::replace(slot, Slot { value, rank, is_listed, rival: None });
+            // What is absent needs no drop, which the compiler does not see.
+            std::mem::forget(slot);
+            return;
         }
-        self.offer_one(*last, value);
+        for target in targets {
+            self.offer_one(target, &value);
+        }
     }
 
     #[inline]
-    fn offer_one(&mut self, target: Target, value: Value<'a>) {
-        let Target { place, rank, is_listed, part } = target;
+    fn slot(&mut self, place: Place) -> &mut Slot<'a> {
+        match place {
+            Place::Field(field) => &mut self.slots[field as usize],
+            Place::Extra(index) => {
+                let index = usize::from(index);
+                if index < FIRST_EXTRAS {
+                    return &mut self.slots[Field::COUNT + index];
+                }
+                self.extra_slot(index - FIRST_EXTRAS)
+            }
+        }
+    }
+
+    #[cold]
+    fn extra_slot(&mut self, index: usize) -> &mut Slot<'a> {
+        self.extras.resize(self.extras.len().max(index + 1), Slot::default());
+        &mut self.extras[index]
+    }
+
+    fn offer_one(&mut self, target: &Target, value: &Value<'a>) {
+        let Target { place, rank, is_listed, part } = *target;
         let value = match part {
             None => value,
             Some(part) => match value.part(part) {
-                Some(value) => value,
+                Some(part) => &{ part },
                 None => return,
             },
         };
-        let slot = match place {
-            Place::Field(field) => &mut self.slots[field as usize],
-            Place::Extra(index) => {
-                let least = usize::from(index) + 1;
-                self.extras.resize(self.extras.len().max(least), Slot::default());
-                &mut self.extras[usize::from(index)]
-            }
+        let slot = self.slot(place);
+        let is_absent = matches!(slot.value, Value::Absent);
+        let wins = match is_listed {
+            true => (is_absent || rank < slot.rank) && !value.is_empty_text(),
+            false => is_absent || rank == 0,
         };
-        if is_listed {
-            let wins = matches!(slot.value, Value::Absent) || rank < slot.rank;
-            if wins && !value.is_empty_text() {
-                *slot = Slot { value, rank, is_listed, rival: None };
-            }
-        } else if matches!(slot.value, Value::Absent) || rank == 0 {
-            *slot = Slot { value, rank, is_listed, rival: None };
-        } else if slot.rank != 0 {
+        if wins {
+            *slot = Slot { value: value.clone(), rank, is_listed, rival: None };
+        } else if !is_listed && slot.rank != 0 {
             slot.rival = Some(rank);
+            self.has_rival = true;
         }
     }
 
     /// Takes the values of what is around that are absent here, or come from an earlier source.
     pub(super) fn inherit(&mut self, around: &Fields<'a>) {
+        self.has_rival |= around.has_rival;
         let known = self.extras.len().max(around.extras.len());
         self.extras.resize(known, Slot::default());
         let slots = self.slots.iter_mut().zip(&around.slots);
@@ -169,15 +129,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Whether there is no value.
-    pub(super) fn is_empty(&self) -> bool {
-        let mut slots = self.slots.iter().chain(&self.extras);
-        slots.all(|slot| matches!(slot.value, Value::Absent))
-    }
-
     /// The value of a [`Place::Extra`].
     pub(super) fn extra(&self, index: usize) -> &Value<'a> {
-        self.extras.get(index).map_or(&Value::Absent, |slot| &slot.value)
+        let mut slots = self.slots[Field::COUNT..].iter().chain(&self.extras);
+        slots.nth(index).map_or(&Value::Absent, |slot| &slot.value)
     }
 
     /// Records a name that occurs twice in one object.
@@ -202,7 +157,7 @@ impl<'a> Fields<'a> {
 
     fn check_names(&self, shape: &Shape) -> Result<(), Box<SampleError>> {
         self.check_repeated()?;
-        for field in Field::ALL {
+        for field in Field::ALL.into_iter().filter(|_| self.has_rival) {
             let slot = &self.slots[field as usize];
             if let Some(rival) = slot.rival {
                 let names = field.names();
@@ -426,14 +381,6 @@ fn in_parts(value: f64, most: f64) -> Option<String> {
             value / parts
         )
     })
-}
-
-/// The state that a word is.
-fn switch(text: &str) -> Option<bool> {
-    let is_one = |text: &str, words: &[&str]| words.iter().any(|w| text.eq_ignore_ascii_case(w));
-    let text = text.trim_ascii();
-    let on = is_one(text, &["true", "on", "yes", "t", "y", "1", "1.0"]);
-    (on || is_one(text, &["false", "off", "no", "f", "n", "0", "0.0"])).then_some(on)
 }
 
 /// Whether an empty text means no value, as an empty cell does. A required field needs one.

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::context::RecordContext;
 use super::decode::Decoder;
 use super::fields::Field;
-use super::json_fast::JsonTemplate;
 use super::record::metres_per_second;
 use super::{DecodedSample, NoSample};
 use crate::model::time::format_time;
@@ -28,7 +27,7 @@ impl Decoder {
         }
         let record = self.shape.write(self.values(decoded, text))?;
         let mut new_text = String::new();
-        match self.json(record.as_bytes(), context, &mut new_text) {
+        match self.decode((None, record.as_bytes()), context, &mut new_text) {
             Ok(read) if is_same((decoded, text), (&read, &new_text)) => Ok(record),
             Ok(_) => Err(format!("`{record}` decodes to a different sample")),
             Err(NoSample::Dead(error)) => Err(error.message),
@@ -39,7 +38,6 @@ impl Decoder {
     /// Whether this decoder decodes a record to the given sample.
     pub fn finds(
         &self,
-        template: &mut JsonTemplate,
         (record, context): (&[u8], &RecordContext<'_>),
         (decoded, text): (&DecodedSample, &str),
     ) -> bool {
@@ -47,7 +45,7 @@ impl Decoder {
             return false;
         }
         let mut new_text = String::new();
-        let read = self.decode(template, (None, record), context, &mut new_text);
+        let read = self.decode((None, record), context, &mut new_text);
         read.is_ok_and(|read| is_same((decoded, text), (&read, &new_text)))
     }
 
@@ -108,7 +106,7 @@ mod tests {
         let mut text = "before".to_owned();
         let plain = decoder(from, SpeedUnit::MetresPerSecond);
         let context = RecordContext::default();
-        let decoded = plain.json(record.as_bytes(), &context, &mut text).unwrap();
+        let decoded = plain.decode((None, record.as_bytes()), &context, &mut text).unwrap();
         let context = RecordContext { key: Some(b"a"), ..RecordContext::default() };
         decoder(to, SpeedUnit::KilometresPerHour).restate((&decoded, &text), &context)
     }
@@ -192,7 +190,7 @@ mod tests {
             let mut text = String::new();
             let plain = decoder("", SpeedUnit::MetresPerSecond);
             let context = RecordContext::default();
-        let decoded = plain.json(record.as_bytes(), &context, &mut text).unwrap();
+        let decoded = plain.decode((None, record.as_bytes()), &context, &mut text).unwrap();
             for unit in [
                 SpeedUnit::MetresPerSecond,
                 SpeedUnit::KilometresPerHour,

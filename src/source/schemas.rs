@@ -6,17 +6,14 @@ use std::sync::{Arc, RwLock};
 
 use foldhash::fast::RandomState;
 
-use super::avro::{AvroPlan, AvroSchema};
+use super::SampleError;
+use super::avro::AvroSchema;
 use super::bounds::MAX_SCHEMA_BYTES;
-use super::context::RecordContext;
 use super::fields::{Field, Node};
 use super::framing::unframe;
-use super::plain::Values;
 use super::protobuf::ProtobufSchema;
 use super::record::Fields;
-use super::shape::Shape;
 use super::text::{clipped, clipped_to};
-use super::{DecodedSample, SampleError};
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::scalar::Offset;
@@ -28,8 +25,7 @@ pub const MAX_SCHEMAS: usize = 10_000;
 /// A schema that records can be read by.
 #[derive(Debug)]
 enum Schema {
-    /// With the plan of its plain datums.
-    Avro(AvroSchema, Option<AvroPlan>),
+    Avro(AvroSchema),
     /// Without the message that a record is of.
     Protobuf(ProtobufSchema),
 }
@@ -84,7 +80,7 @@ impl BinaryReader {
     ///
     /// # Errors
     /// The schema of the rules is not valid.
-    pub fn new(rules: &Rules, shape: &Shape) -> Result<Option<Self>, String> {
+    pub fn new(rules: &Rules, root: &Node) -> Result<Option<Self>, String> {
         let (encoding, names) = (rules.decode, names_of(rules));
         let origin = match (encoding, &rules.schema) {
             (Encoding::Json, _) => return Ok(None),
@@ -95,9 +91,9 @@ impl BinaryReader {
             }
             (_, None) => Origin::Ids(Schemas::default()),
             (_, Some(source)) => {
-                let schema = compile(encoding, source, &names, shape)?;
+                let schema = compile(encoding, source, &names, root)?;
                 let message = match &schema {
-                    Schema::Avro(..) => 0,
+                    Schema::Avro(_) => 0,
                     Schema::Protobuf(schema) => schema.named(rules.message.as_deref())?,
                 };
                 Origin::Rules(schema, message)
@@ -119,7 +115,7 @@ impl BinaryReader {
         &self,
         id: SchemaId,
         verdict: &SchemaVerdict,
-        shape: &Shape,
+        root: &Node,
     ) -> Result<CompiledSchema, String> {
         let unusable = |problem| format!("schema {id} cannot be used: {problem}");
         let known = match verdict {
@@ -127,7 +123,7 @@ impl BinaryReader {
             SchemaVerdict::Unusable { problem } => Known::Unusable(unusable(problem.clone())),
             SchemaVerdict::Known { kind, source } => match self.other_encoding(kind) {
                 Some(problem) => Known::Unusable(unusable(problem)),
-                None => Known::Usable(compile(self.encoding, source, &self.names, shape)?),
+                None => Known::Usable(compile(self.encoding, source, &self.names, root)?),
             },
         };
         Ok(CompiledSchema(known))
@@ -176,37 +172,6 @@ impl BinaryReader {
         (offset <= *until).then_some(id)
     }
 
-    /// Decodes a plain record; `None` leaves it to [`BinaryReader::read`].
-    pub fn read_plain(
-        &self,
-        (header, record): (Option<&[u8]>, &[u8]),
-        shape: &Shape,
-        context: &RecordContext<'_>,
-        text: &mut String,
-    ) -> Option<DecodedSample> {
-        if self.encoding != Encoding::Avro {
-            return None;
-        }
-        let mut read = |schema: &Schema, datum| {
-            let Schema::Avro(schema, Some(plan)) = schema else { return None };
-            let mut values = Values::default();
-            plan.read(schema, datum, shape, &mut values)?;
-            values.add_given(shape, context)?;
-            values.sample(shape, text)
-        };
-        match &self.origin {
-            Origin::Rules(schema, _) => read(schema, record),
-            Origin::Ids(schemas) => {
-                let framed = unframe(header, record, false).ok()?;
-                let known = schemas.known.read().expect("no holder panics");
-                match &*known.get(&framed.id)?.0 {
-                    Known::Usable(schema) => read(schema, framed.value),
-                    Known::Unusable(_) => None,
-                }
-            }
-        }
-    }
-
     /// Whether a record with these first bytes is JSON. Feeds of GTFS-realtime are published in
     /// both forms; in protobuf, one that begins so would have a header of 91 or 123 bytes, and it
     /// has about 15.
@@ -233,7 +198,7 @@ impl BinaryReader {
         fields: &mut Fields<'de>,
     ) -> Result<(), Box<SampleError>> {
         self.with_schema((header, record), |schema, message, value| match schema {
-            Schema::Avro(schema, _) => schema.read(value, self.unit, root, fields),
+            Schema::Avro(schema) => schema.read(value, self.unit, root, fields),
             Schema::Protobuf(schema) => schema.read((message, value), self.unit, root, fields),
         })
     }
@@ -246,7 +211,7 @@ impl BinaryReader {
     ) -> Result<String, Box<SampleError>> {
         self.with_schema((header, record), |schema, message, value| {
             let json = match schema {
-                Schema::Avro(schema, _) => schema.to_json(value, self.unit),
+                Schema::Avro(schema) => schema.to_json(value, self.unit),
                 Schema::Protobuf(schema) => schema.to_json(message, value, self.unit),
             };
             json.map_err(|problem| Box::new(SampleError::new(DeadReason::BadRecord, problem)))
@@ -269,7 +234,7 @@ impl BinaryReader {
         match known.as_deref() {
             Some(Known::Usable(schema)) => {
                 let message = match schema {
-                    Schema::Avro(..) => 0,
+                    Schema::Avro(_) => 0,
                     Schema::Protobuf(schema) => schema.at(&framed.indexes).map_err(bad)?,
                 };
                 read(schema, message, framed.value)
@@ -299,7 +264,7 @@ fn compile(
     encoding: Encoding,
     source: &SchemaSource,
     names: &BTreeSet<String>,
-    shape: &Shape,
+    root: &Node,
 ) -> Result<Schema, String> {
     let texts: Vec<&str> = source.references.iter().map(|reference| &*reference.text).collect();
     let bytes = texts.iter().map(|text| text.len()).sum::<usize>() + source.text.len();
@@ -307,10 +272,7 @@ fn compile(
         return Err(format!("it has {bytes} bytes; the limit is {MAX_SCHEMA_BYTES}"));
     }
     let schema = match encoding {
-        Encoding::Avro => AvroSchema::parse(&source.text, &texts).map(|schema| {
-            let plan = AvroPlan::new(&schema, shape);
-            Schema::Avro(schema, plan)
-        }),
+        Encoding::Avro => AvroSchema::parse(&source.text, &texts, root).map(Schema::Avro),
         _ => ProtobufSchema::compile(source, names).map(Schema::Protobuf),
     };
     schema.map_err(|problem| clipped_to(&problem, MAX_PROBLEM_BYTES))

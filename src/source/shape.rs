@@ -39,9 +39,11 @@ pub(super) struct Shape {
     pub given: Vec<(Target, Source)>,
     /// Where values are, by field.
     pub map: FieldMap,
-    /// Whether every value of a sample has a name in its object, or is a device or a driver that
-    /// is given: such samples can be read without the slots of all values.
-    pub is_plain: bool,
+    /// Whether elements below `root` are selected by a member.
+    pub has_members: bool,
+    /// Whether the JSON of records may be plain: a text that contains JSON has escapes, and what a
+    /// member selects is found by the parser.
+    pub may_be_plain: bool,
     /// How times are read.
     pub times: Times,
     /// Unit of speeds.
@@ -56,14 +58,14 @@ impl Shape {
     pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
         let map = FieldMap::new(&rules.fields)?;
         let fields::Names { outer, root } = fields::names(&map)?;
-        let given = given(&map);
-        let is_plain = is_plain(&map, &given);
+        let (given, has_members) = (given(&map), root.has_members());
         Ok(Self {
+            has_members,
+            may_be_plain: map.open.is_none() && !has_members,
             root,
             outer,
             given,
             map,
-            is_plain,
             times: Times::new(rules)?,
             speed_unit: rules.speed_unit,
         })
@@ -200,12 +202,6 @@ fn given(map: &FieldMap) -> Vec<(Target, Source)> {
         (0..).zip(sources.list).map(move |(rank, source)| (target(rank), source))
     });
     each.filter(|(_, source)| !matches!(source, Source::Record(_))).collect()
-}
-
-fn is_plain(map: &FieldMap, given: &[(Target, Source)]) -> bool {
-    let may_be_given =
-        |target: &Target| matches!(target.field(), Some(Field::DeviceId | Field::Driver));
-    map.open.is_none() && given.iter().all(|(target, _)| may_be_given(target))
 }
 
 /// Inserts a value at a path. Returns false if the path has another value.

@@ -4,7 +4,7 @@
 //! is split element by element: a list of all elements may take many times the memory of the
 //! record.
 
-mod plain;
+mod one_pass;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +15,12 @@ use serde_json::value::RawValue;
 use super::context::RecordContext;
 use super::decode::{Decoder, Outer};
 use super::fields::Node;
-use super::json_fast::JsonTemplate;
+use super::json;
 use super::record::Fields;
 use super::shape::Shape;
 use super::text::{clipped, short};
 use super::{
-    Array, Batch, DecodedSample, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, json, span,
+    Array, Batch, DecodedSample, Entry, MAX_BAD_ELEMENTS, NoSample, SampleError, Span, span,
 };
 use crate::model::reason::DeadReason;
 use crate::model::scalar::{LogTime, Offset};
@@ -87,14 +87,8 @@ pub struct TooManySamples;
 impl Decoder {
     /// Decodes a record of JSON, and adds its samples and errors to a batch: one entry, or one for
     /// each sample of a record with several. Adjacent samples that are not read share an entry.
-    pub fn split(
-        &self,
-        template: &mut JsonTemplate,
-        record: &RawJson<'_>,
-        position: &RecordPosition,
-        batch: &mut Batch,
-    ) {
-        let split = self.split_at_most(u32::MAX, template, record, position, batch);
+    pub fn split(&self, record: &RawJson<'_>, position: &RecordPosition, batch: &mut Batch) {
+        let split = self.split_at_most(u32::MAX, record, position, batch);
         debug_assert!(split.is_ok(), "a record in memory has fewer samples");
     }
 
@@ -106,7 +100,6 @@ impl Decoder {
     pub fn split_at_most(
         &self,
         max: u32,
-        template: &mut JsonTemplate,
         record: &RawJson<'_>,
         position: &RecordPosition,
         batch: &mut Batch,
@@ -116,7 +109,7 @@ impl Decoder {
         if !is_list && self.shape.outer.is_empty() {
             let text = &mut batch.text;
             let before = text.len();
-            let decoded = self.decode(template, (record.schema_id, value), &record.context, text);
+            let decoded = self.decode((record.schema_id, value), &record.context, text);
             let content = decoded.and_then(|it| checked(it, record.check, text, before));
             position.push_record(batch, value, content);
             return if max == 0 { Err(TooManySamples) } else { Ok(1) };
@@ -126,7 +119,6 @@ impl Decoder {
             let whole = batch.push_raw(value);
             let mut splitter = Splitter {
                 decoder: self,
-                template,
                 input: record,
                 position,
                 batch: &mut *batch,
@@ -194,7 +186,6 @@ fn checked(
 /// Splits one record.
 struct Splitter<'a, 'r> {
     decoder: &'a Decoder,
-    template: &'a mut JsonTemplate,
     input: &'a RawJson<'r>,
     position: &'a RecordPosition,
     batch: &'a mut Batch,
@@ -218,7 +209,9 @@ struct Splitter<'a, 'r> {
 impl Splitter<'_, '_> {
     /// Splits an array of records.
     fn list(&mut self, text: &str) -> Result<(), Box<SampleError>> {
-        if self.is_plain_list(text) {
+        if self.decoder.shape.outer.is_empty()
+            && self.in_one_pass(text, |splitter, json| splitter.elements(text, json))
+        {
             return Ok(());
         }
         let split = visit_elements(text, |element| {
@@ -235,7 +228,16 @@ impl Splitter<'_, '_> {
     fn record(&mut self, text: &str) {
         let shape = &self.decoder.shape;
         let Some(samples) = &shape.map.samples else { return self.sample(text, None) };
-        if self.is_plain_record(text) || self.is_plain_array(text) {
+        if samples.or_record
+            && self.in_one_pass(text, |splitter, json| splitter.lone_sample(text, json))
+        {
+            return;
+        }
+        if let Some([names]) = shape.outer.first().map(|path| &path[..])
+            && self.in_one_pass(text, |splitter, json| {
+                splitter.lone_array((text, json), names, &samples.list[0][0])
+            })
+        {
             return;
         }
         let (mut missing, mut is_absent) = (None, true);
@@ -266,7 +268,7 @@ impl Splitter<'_, '_> {
         };
         let (decoder, context) = (self.decoder, &self.input.context);
         let mut fields = Fields::default();
-        let read = json::read(text, (&decoder.shape, names), &mut fields);
+        let read = json::read(text.as_bytes(), (&decoder.shape, names), &mut fields);
         if let Err(error) = read.and_then(|()| fields.check_repeated()) {
             self.emit(text, Err(error.into()));
             return Ok(());
@@ -303,12 +305,25 @@ impl Splitter<'_, '_> {
         if self.is_full() {
             return;
         }
+        let shape = &self.decoder.shape;
+        let mut fields = Fields::default();
+        let read = json::read(text.as_bytes(), (shape, &shape.root), &mut fields);
+        self.finish(text, read.map(|()| &mut fields), outer);
+    }
+
+    /// Adds the sample of collected values, or why there is none.
+    fn finish<'a>(
+        &mut self,
+        text: &str,
+        read: Result<&mut Fields<'a>, Box<SampleError>>,
+        outer: Option<&'a Outer<'a>>,
+    ) where
+        Self: 'a,
+    {
         let (context, out) = (&self.input.context, &mut self.batch.text);
         let before = out.len();
-        let decoded = match outer.filter(|outer| !outer.is_empty()) {
-            None => self.decoder.json_like(self.template, text.as_bytes(), context, out),
-            outer => self.decoder.object(text, outer, context, out),
-        };
+        let decoded = read.map_err(NoSample::from);
+        let decoded = decoded.and_then(|it| self.decoder.complete(it, outer, context, out));
         let content = decoded.and_then(|it| checked(it, self.input.check, out, before));
         self.emit(text, content);
     }

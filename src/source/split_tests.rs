@@ -23,7 +23,7 @@ fn split_bytes(decoder: &Decoder, context: RecordContext<'_>, value: &[u8]) -> B
     let mut batch = Batch::default();
     let position = RecordPosition { offset: Offset(7), ..RecordPosition::default() };
     let json = RawJson { value, context, schema_id: None, check: &|_| Ok(()) };
-    decoder.split(&mut JsonTemplate::default(), &json, &position, &mut batch);
+    decoder.split(&json, &position, &mut batch);
     batch
 }
 
@@ -434,11 +434,11 @@ fn messages_show_the_names_of_a_map_without_control_characters() {
 fn a_record_with_too_many_samples_is_not_decoded_to_its_end() {
     let split = |map: &str, max, value: &str| {
         let mut batch = Batch::default();
-        let (position, template) = (RecordPosition::default(), &mut JsonTemplate::default());
+        let position = RecordPosition::default();
         let context = RecordContext::default();
         let json =
             RawJson { value: value.as_bytes(), context, schema_id: None, check: &|_| Ok(()) };
-        let split = decoder(map, |_| ()).split_at_most(max, template, &json, &position, &mut batch);
+        let split = decoder(map, |_| ()).split_at_most(max, &json, &position, &mut batch);
         (split, batch.entries.len())
     };
     let list = |one: &str, count: usize| vec![one; count].join(",");

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::csv::Columns;
 use super::decode::Decoder;
-use super::json_fast::JsonTemplate;
+use super::formats::csv::Columns;
+use super::formats::{self, Framing};
 use super::split::{RawJson, RecordPosition};
-use super::{Batch, RecordContext, ZONE_TABLES, nmea};
+use super::{Batch, RecordContext, ZONE_TABLES};
 use crate::model::input_format::InputFormat;
 use crate::model::preset::{PRESETS, Preset};
 use crate::model::rules::Rules;
@@ -28,38 +28,36 @@ static DECODERS: LazyLock<Vec<(&Preset, Decoder)>> = LazyLock::new(|| {
 #[must_use]
 pub fn suggest(record: &[u8], context: &RecordContext<'_>) -> Option<&'static Preset> {
     let record = record.trim_ascii();
-    match record.first()? {
-        b'<' => {
-            by_name("gpx", |decoder| decoder.point(record, context, &mut String::new()).is_ok())
+    let mut formats = InputFormat::ALL.iter().map(|format| formats::definition(*format));
+    let format = formats.find(|format| (format.is_record)(record))?;
+    let reads = |(preset, decoder): &&(&'static Preset, Decoder)| match format.read {
+        None => is_own(preset) && reads(decoder, (format.body)(record), context),
+        Some(read) => {
+            let mut text = String::new();
+            Some(preset.name) == format.preset
+                && decoder.decode_by(read, record, context, &mut text).is_ok()
         }
-        b'{' | b'[' => {
-            let mut presets = DECODERS.iter().filter(|(preset, _)| is_own(preset));
-            presets.find(|(_, decoder)| reads(decoder, record, context)).map(|(preset, _)| *preset)
-        }
-        _ if nmea::is_sentence(record) => {
-            by_name("nmea", |decoder| decoder.sentence(record, context, &mut String::new()).is_ok())
-        }
-        _ => None,
-    }
+    };
+    DECODERS.iter().find(reads).map(|(preset, _)| *preset)
 }
 
 /// Whether the names in records of a preset are its own: others would read any record with the
 /// usual names.
 fn is_own(preset: &Preset) -> bool {
-    !matches!(preset.name, "gpx" | "nmea" | "gpslogger")
+    let mut formats = InputFormat::ALL.iter().map(|format| formats::definition(*format));
+    preset.name != "gpslogger" && formats.all(|format| format.preset != Some(preset.name))
 }
 
 /// The presets that may read files of a format, of which this is the first line.
 #[must_use]
 pub fn presets_for(format: InputFormat, first_line: &[u8]) -> Vec<&'static Preset> {
-    let may_read = |(preset, decoder): &(&'static Preset, Decoder)| match format {
-        InputFormat::Gpx => preset.name == "gpx",
-        InputFormat::Nmea => preset.name == "nmea",
-        InputFormat::Csv => reads_table(decoder, first_line),
-        InputFormat::Ndjson | InputFormat::Json | InputFormat::Rec => is_own(preset),
+    let format = formats::definition(format);
+    let may_read = |(preset, decoder): &&(&'static Preset, Decoder)| match format.preset {
+        Some(name) => preset.name == name,
+        None if format.framing == Framing::Rows => reads_table(decoder, first_line),
+        None => is_own(preset),
     };
-    let presets = DECODERS.iter().filter(|known| may_read(known));
-    presets.map(|(preset, _)| *preset).collect()
+    DECODERS.iter().filter(may_read).map(|(preset, _)| *preset).collect()
 }
 
 /// The first preset that reads a table with this header.
@@ -73,17 +71,12 @@ fn reads_table(decoder: &Decoder, header: &[u8]) -> bool {
     columns.is_ok_and(|columns| columns.fields() >= LEAST_COLUMNS)
 }
 
-fn by_name(name: &str, reads: impl Fn(&Decoder) -> bool) -> Option<&'static Preset> {
-    let known = DECODERS.iter().find(|(preset, _)| preset.name == name);
-    known.filter(|(_, decoder)| reads(decoder)).map(|(preset, _)| *preset)
-}
-
 /// Whether a record of JSON has a sample.
 fn reads(decoder: &Decoder, value: &[u8], context: &RecordContext<'_>) -> bool {
-    let (mut template, mut batch) = (JsonTemplate::default(), Batch::default());
+    let mut batch = Batch::default();
     let check = &|_: &str| Ok(());
     let json = RawJson { value, context: *context, schema_id: None, check };
-    decoder.split(&mut template, &json, &RecordPosition::default(), &mut batch);
+    decoder.split(&json, &RecordPosition::default(), &mut batch);
     batch.entries.iter().any(|entry| entry.content.is_ok())
 }
 

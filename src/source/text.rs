@@ -1,5 +1,7 @@
 //! Values in messages: short, and safe on a terminal.
 
+use super::SampleError;
+use crate::model::reason::DeadReason;
 use crate::model::visible::push_visible;
 
 /// Maximum number of characters of a value in a message.
@@ -43,6 +45,19 @@ pub(crate) fn head_of(text: &str, bytes: usize) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+/// The text of a record.
+///
+/// # Errors
+/// `bad_utf8`.
+pub(super) fn utf8(record: &[u8]) -> Result<&str, Box<SampleError>> {
+    std::str::from_utf8(record).map_err(|error| {
+        let at = error.valid_up_to();
+        let byte = record.get(at).copied().unwrap_or(0);
+        let message = format!("byte {at} of the record, {byte:#04x}, is not UTF-8");
+        Box::new(SampleError::new(DeadReason::BadUtf8, message))
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::rules::{Rules, TimeUnit};
-use crate::source::csv::Columns;
+use crate::source::formats::csv::Columns;
 use crate::source::local_time::TimeRulesError;
 use crate::source::{Decoder, DecoderError, NoSample, RecordContext, ZONE_TABLES};
 use crate::timeline::Reading;
@@ -21,7 +21,7 @@ fn in_zone(zone: &str, format: Option<&str>) -> Decoder {
 
 fn read(decoder: &Decoder, line: &str) -> Result<DecodedSample, SampleError> {
     let context = RecordContext::default();
-    decoder.json(line.as_bytes(), &context, &mut String::new()).map_err(dead)
+    decoder.decode((None, line.as_bytes()), &context, &mut String::new()).map_err(dead)
 }
 
 fn dead(fault: NoSample) -> SampleError {
@@ -45,7 +45,14 @@ fn time_of(decoder: &Decoder, time: &str) -> Result<i64, (DeadReason, String)> {
 fn in_table(decoder: &Decoder, header: &str, row: &str) -> Result<DecodedSample, SampleError> {
     let mut columns = Columns::new(header.as_bytes(), &decoder.shape).unwrap();
     let context = RecordContext::default();
-    decoder.row(&mut columns, row.as_bytes(), &context, &mut String::new()).map_err(dead)
+    decoder
+        .decode_by(
+            |row, shape, fields| columns.read(row, shape, fields),
+            row.as_bytes(),
+            &context,
+            &mut String::new(),
+        )
+        .map_err(dead)
 }
 
 const ODD: &str = include_str!("../../tests/data/formats/odd/odd.ndjson");

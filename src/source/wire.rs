@@ -89,6 +89,21 @@ impl<'de> Bytes<'de> {
             "a number has more than 64 bits"
         }))
     }
+
+    /// Takes a number of Avro.
+    #[inline]
+    pub(super) fn long(&mut self) -> Result<i64, WireError> {
+        self.varint().map(unzigzag)
+    }
+
+    /// Takes a text or bytes of Avro.
+    #[inline]
+    pub(super) fn text_bytes(&mut self) -> Result<&'de [u8], WireError> {
+        let length = self.long()?;
+        let length =
+            u64::try_from(length).map_err(|_| WireError::new(format!("a length is {length}")))?;
+        self.take_bytes(length)
+    }
 }
 
 /// The integer that a zigzag number encodes.

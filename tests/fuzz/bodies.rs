@@ -14,8 +14,7 @@ use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset};
 use tstar::internals::source::file::{FileSource, InputFormat, Options};
 use tstar::internals::source::{
-    DecodedSample, Decoder, JsonTemplate, NoSample, RecordContext, SampleError, Source, Span,
-    parse_map,
+    DecodedSample, Decoder, NoSample, RecordContext, SampleError, Source, Span, parse_map,
 };
 use tstar::internals::timeline::{Path, Reading, Sample};
 
@@ -53,15 +52,9 @@ type Read = Result<(String, Option<String>, Option<bool>, Sample), DeadReason>;
 
 fn decode_json(decoder: &Decoder, data: &[u8]) -> Read {
     let context = RecordContext::default();
-    let read = decoded(data, |text| decoder.json(data, &context, text));
-    let again = decoded(data, |text| decoder.json(data, &context, text));
+    let read = decoded(data, |text| decoder.decode((None, data), &context, text));
+    let again = decoded(data, |text| decoder.decode((None, data), &context, text));
     assert_eq!(read, again, "one record, two results");
-    // The first record is parsed and yields a template; the second may be read by it.
-    let mut layout = JsonTemplate::default();
-    for _ in 0..2 {
-        let like = decoded(data, |text| decoder.json_like(&mut layout, data, &context, text));
-        assert_eq!(read, like, "a template changes the result");
-    }
     let Ok(text) = std::str::from_utf8(data) else {
         assert_eq!(read, Err(DeadReason::BadUtf8));
         return read;

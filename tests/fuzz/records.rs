@@ -6,8 +6,7 @@ use tstar::internals::model::preset::PRESETS;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::schema::{Encoding, SchemaId, SchemaSource, SchemaVerdict};
 use tstar::internals::source::{
-    Batch, Decoder, JsonTemplate, NoSample, RawJson, RecordContext, RecordPosition, ZONE_TABLES,
-    parse_map,
+    Batch, Decoder, NoSample, RawJson, RecordContext, RecordPosition, ZONE_TABLES, parse_map,
 };
 
 use super::bodies::{check_fault, checked};
@@ -49,8 +48,7 @@ fn with_ids(rules: Rules, kind: &str) -> Decoder {
 /// What a record is, as text, after checking it; an error if it is not a sample.
 pub fn read(decoder: &Decoder, header: Option<&[u8]>, data: &[u8]) -> Result<String, String> {
     let (mut text, context) = ("before".to_owned(), RecordContext::default());
-    let template = &mut JsonTemplate::default();
-    match decoder.decode(template, (header, data), &context, &mut text) {
+    match decoder.decode((header, data), &context, &mut text) {
         Ok(decoded) => Ok(format!("{:?}", checked(&decoded, &text))),
         Err(none) => {
             assert_eq!(text, "before", "a fault leaves no text: {data:?}");
@@ -66,7 +64,7 @@ pub fn avro(data: &[u8]) -> bool {
         "device_id=vehicle_id,time=ts,lat=/position/lat,lon=/position/lon,speed=speed_kmh";
     const TYPES: &str = "device_id=id|@topic,time=t,lat=lat,lon=/lon/0,driver=kind";
     static DECODERS: LazyLock<[Decoder; 4]> = LazyLock::new(|| {
-        // The second of each pair has a condition that always holds, and no plan.
+        // The second of each pair has a condition that always holds.
         [(AVRO, MAP, "vehicle_id"), (AVRO_TYPES, TYPES, "!raw=none")]
             .map(|(schema, map, when)| {
                 [map.to_owned(), format!("{map},when={when}")].map(|map| {
@@ -82,9 +80,9 @@ pub fn avro(data: &[u8]) -> bool {
     });
     static IDS: LazyLock<Decoder> =
         LazyLock::new(|| with_ids(schema_rules(Encoding::Avro, AVRO, MAP), "AVRO"));
-    let [planned, walked, types, other] = &*DECODERS;
-    let found = read(planned, None, data);
-    assert_eq!(found, read(walked, None, data), "a plan changes the result: {data:?}");
+    let [plain, conditional, types, other] = &*DECODERS;
+    let found = read(plain, None, data);
+    assert_eq!(found, read(conditional, None, data), "a condition changes the result: {data:?}");
     assert_eq!(read(types, None, data), read(other, None, data), "{data:?}");
     framed(&IDS, data, &found, &[0, 0, 0, 0, 1]);
     found.is_ok()
@@ -154,15 +152,10 @@ pub fn preset(data: &[u8]) -> bool {
     split_alike(&DECODERS[usize::from(*first) % DECODERS.len()], "", record)
 }
 
-/// Splits a record by an empty template, and by those that were learnt from it; and where it is an
-/// object, with a name that the field map lacks and only a parser reads. Returns whether it has a
-/// sample.
+/// Splits a record; and where it is an object, with a name that the field map lacks and only a
+/// parser reads. Returns whether it has a sample.
 fn split_alike(decoder: &Decoder, map: &str, record: &[u8]) -> bool {
-    let mut template = JsonTemplate::default();
-    let first = split(decoder, &mut template, record);
-    for _ in 0..3 {
-        assert_eq!(first, split(decoder, &mut template, record), "a template changes the result");
-    }
+    let first = split(decoder, record);
     if let Some(rest) = record.strip_prefix(b"{") {
         let is_empty = rest.trim_ascii_start().starts_with(b"}");
         let comma: &[u8] = if is_empty { b"" } else { b"," };
@@ -172,17 +165,13 @@ fn split_alike(decoder: &Decoder, map: &str, record: &[u8]) -> bool {
         }
         let name = format!("{{\"\\u007e{name}\":0");
         let longer = [name.as_bytes(), comma, rest].concat();
-        let parsed = split(decoder, &mut JsonTemplate::default(), &longer);
+        let parsed = split(decoder, &longer);
         assert_eq!(first, parsed, "a name that means nothing changes the result");
     }
     first.iter().any(Result::is_ok)
 }
 
-fn split(
-    decoder: &Decoder,
-    template: &mut JsonTemplate,
-    value: &[u8],
-) -> Vec<Result<String, String>> {
+fn split(decoder: &Decoder, value: &[u8]) -> Vec<Result<String, String>> {
     let mut batch = Batch::default();
     let context = RecordContext {
         key: Some(b"a/b/c"),
@@ -192,7 +181,7 @@ fn split(
     };
     let check = &|_: &str| Ok(());
     let raw = RawJson { value, context, schema_id: None, check };
-    decoder.split(template, &raw, &RecordPosition::default(), &mut batch);
+    decoder.split(&raw, &RecordPosition::default(), &mut batch);
     let shown = |entry: &tstar::internals::source::Entry| match &entry.content {
         Ok(decoded) => Ok(format!("{:?}", checked(decoded, &batch.text))),
         Err(NoSample::Dead(error)) => {

@@ -26,9 +26,7 @@ use crate::model::rules_request::RulesRequest;
 use crate::model::scalar::{LogTime, Offset};
 use crate::pipeline::processor::{EntryOutcome, Processor, ProcessorConfig};
 use crate::settings::Settings;
-use crate::source::{
-    Batch, Decoder, DecoderError, HTTP_ORIGIN, JsonTemplate, RecordContext, RecordPosition,
-};
+use crate::source::{Batch, Decoder, DecoderError, HTTP_ORIGIN, RecordContext, RecordPosition};
 use crate::store::{EmbeddedStore, FileId, StoreError};
 use crate::telemetry::clock_ms;
 use crate::telemetry::counts::{DEAD, DROPPED};
@@ -230,7 +228,7 @@ async fn append_to_file(
     log_time_ms: LogTime,
 ) -> Result<Vec<SampleResult>, IngestError> {
     let reader = Reader::new(rules, Arc::new(Decoder::new(rules)?), records.preset())?;
-    let (mut template, headers) = (JsonTemplate::default(), records.named_headers(&reader));
+    let headers = records.named_headers(&reader);
     let mut processor = Processor::new(store, rules, ProcessorConfig::default()).await?;
     let first = processor.position().delivered;
     let mut results = Results::new(records.len());
@@ -242,7 +240,7 @@ async fn append_to_file(
         let context = RecordContext { headers: &headers, ..RecordContext::default() };
         let record = records.get(nth);
         let place = (&position, results.left());
-        reader.split(&mut template, (record, &context), place, &mut batch)?;
+        reader.split((record, &context), place, &mut batch)?;
         let outcomes = processor.absorb_traced(&batch).await?.into_iter().map(stored_result);
         for (result, count) in outcomes.chain(other_results(&batch, DEAD)) {
             results.push(result, count)?;

@@ -7,8 +7,8 @@ use super::{IngestError, MAX_SAMPLES};
 use crate::model::preset::Preset;
 use crate::model::rules::Rules;
 use crate::source::{
-    Batch, Decoder, DecoderError, JsonTemplate, NoSample, RawJson, RecordContext, RecordPosition,
-    TooManySamples, ZONE_TABLES,
+    Batch, Decoder, DecoderError, NoSample, RawJson, RecordContext, RecordPosition, TooManySamples,
+    ZONE_TABLES,
 };
 
 /// Reads the records of a request.
@@ -66,7 +66,6 @@ impl Reader {
     /// The rules of the store cannot express a sample, or there are too many.
     pub fn split(
         &self,
-        template: &mut JsonTemplate,
         (record, context): (&[u8], &RecordContext<'_>),
         (position, left): (&RecordPosition, usize),
         batch: &mut Batch,
@@ -75,7 +74,7 @@ impl Reader {
         let (schema_id, check) = (None, &|_: &str| Ok(()));
         let json = RawJson { value: record, context: *context, schema_id, check };
         let left = u32::try_from(left).unwrap_or(u32::MAX);
-        let split = decoder.split_at_most(left, template, &json, position, batch);
+        let split = decoder.split_at_most(left, &json, position, batch);
         let count = split.map_err(|TooManySamples| IngestError::TooMany)?;
         if let Some((_, preset)) = &self.foreign {
             self.reencode(batch, context, preset)?;
@@ -114,8 +113,7 @@ impl Reader {
         let json = RawJson { value: record, context: *context, schema_id, check };
         let mut batch = Batch::default();
         let position = RecordPosition::default();
-        let (template, max) = (&mut JsonTemplate::default(), MAX_SAMPLES as u32);
-        let split = self.store.split_at_most(max, template, &json, &position, &mut batch);
+        let split = self.store.split_at_most(MAX_SAMPLES as u32, &json, &position, &mut batch);
         let mut entries = batch.entries.iter();
         split.is_ok()
             && !batch.entries.is_empty()

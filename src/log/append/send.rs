@@ -10,9 +10,7 @@ use super::{IngestError, Records, Results, SampleResult, other_results};
 use crate::kafka::producer::{Producer, ProducerRecord};
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
-use crate::source::{
-    Batch, Decoder, Entry, Headers, JsonTemplate, NoSample, RecordContext, RecordPosition,
-};
+use crate::source::{Batch, Decoder, Entry, Headers, NoSample, RecordContext, RecordPosition};
 use crate::telemetry::counts::{DEAD, DROPPED, SKIPPED};
 
 /// Number of records that are sent together.
@@ -142,15 +140,14 @@ fn decode(
     topic: &str,
 ) -> Result<Decoded, IngestError> {
     let mut decoded = Decoded::default();
-    let (mut template, headers) = (JsonTemplate::default(), records.named_headers(reader));
+    let headers = records.named_headers(reader);
     for nth in range {
         let record = records.get(nth);
         let mut batch = Batch::default();
         let context =
             RecordContext { headers: &headers, topic: Some(topic), ..RecordContext::default() };
         let position = RecordPosition::default();
-        let split =
-            reader.split(&mut template, (record, &context), (&position, left), &mut batch)?;
+        let split = reader.split((record, &context), (&position, left), &mut batch)?;
         left = left.saturating_sub(split);
         let is_of_preset = records.preset().is_some();
         let problem = add_samples(reader, (record, &headers), &batch, &mut decoded);

@@ -15,8 +15,8 @@ use crate::ops::Notify;
 use crate::pipeline::processor::wrong_clock;
 use crate::source::file::FileSource;
 use crate::source::{
-    Batch, DecodedSample, Decoder, DecoderError, Entry, JsonTemplate, NoSample, RecordContext,
-    SampleError, Source, SourceError,
+    Batch, DecodedSample, Decoder, DecoderError, Entry, NoSample, RecordContext, SampleError,
+    Source, SourceError,
 };
 use crate::store::StoreError;
 use crate::telemetry::clock_ms;
@@ -46,7 +46,6 @@ pub(super) struct FileRecords<'a> {
     pending: Option<Batch>,
     /// Decodes by the rules of the log.
     log_decoder: Decoder,
-    template: JsonTemplate,
     guard: ClockGuard,
     /// Unset: keys determine partitions.
     finder: Option<&'a PartitionFinder<'a>>,
@@ -101,7 +100,6 @@ impl<'a> FileRecords<'a> {
             source,
             pending: None,
             log_decoder: Decoder::new(&target.rules)?,
-            template: JsonTemplate::default(),
             guard: target.rules.guard(),
             finder: target.finder.as_ref(),
             partitions: KnownPartitions::new(),
@@ -199,9 +197,7 @@ impl<'a> FileRecords<'a> {
         let key = Some(batch.text(&decoded.device).as_bytes());
         let context = RecordContext { key, ..RecordContext::default() };
         let record = (line, &context);
-        if line.len() <= MAX_LINE_BYTES
-            && self.log_decoder.finds(&mut self.template, record, sample)
-        {
+        if line.len() <= MAX_LINE_BYTES && self.log_decoder.finds(record, sample) {
             return Ok(line.to_vec());
         }
         let encoded = self.log_decoder.restate(sample, &context);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{AvroSchema, Type};
 use crate::model::rules::TimeUnit;
 use crate::source::time;
-use crate::source::wire::{Bytes, MAX_DEPTH, WireError, text, unzigzag};
+use crate::source::wire::{Bytes, MAX_DEPTH, WireError, text};
 
 /// Values that a datum may hold beyond one for each of its bytes: those of type null take none.
 const FREE_VALUES: usize = 4096;
@@ -46,21 +46,9 @@ impl<'de> State<'de> {
         Err(WireError::new(format!("{} bytes follow it", self.rest.0.len())))
     }
 
-    #[inline]
-    fn long(&mut self) -> Result<i64, WireError> {
-        self.rest.varint().map(unzigzag)
-    }
-
-    fn bytes(&mut self) -> Result<&'de [u8], WireError> {
-        let length = self.long()?;
-        let length =
-            u64::try_from(length).map_err(|_| WireError::new(format!("a length is {length}")))?;
-        self.rest.take_bytes(length)
-    }
-
     /// The index of a variant or a symbol.
     fn index(&mut self, count: usize) -> Result<usize, WireError> {
-        let index = self.long()?;
+        let index = self.rest.long()?;
         let valid = usize::try_from(index).ok().filter(|index| *index < count);
         valid.ok_or_else(|| WireError::new(format!("a choice is {index}, of {count}")))
     }
@@ -100,7 +88,7 @@ impl<'de> Datum<'_, 'de> {
             }
             Type::Float => self.state.rest.take_bytes(4).map(drop),
             Type::Double => self.state.rest.take_bytes(8).map(drop),
-            Type::Bytes | Type::String => self.state.bytes().map(drop),
+            Type::Bytes | Type::String => self.state.rest.text_bytes().map(drop),
             Type::Decimal(carrier, _) => self.unscaled(carrier).map(drop),
             Type::Uuid => self.state.rest.take_bytes(16).map(drop),
             Type::Fixed(size) => self.state.rest.take_bytes(*size).map(drop),
@@ -120,7 +108,7 @@ impl<'de> Datum<'_, 'de> {
     fn unscaled(&mut self, carrier: &Type) -> Result<&'de [u8], WireError> {
         match carrier {
             Type::Fixed(size) => self.state.rest.take_bytes(*size),
-            _ => self.state.bytes(),
+            _ => self.state.rest.text_bytes(),
         }
     }
 }
@@ -175,20 +163,22 @@ impl<'de> Deserializer<'de> for Datum<'_, 'de> {
                 [1] => visitor.visit_bool(true),
                 [byte] => Err(WireError::new(format!("a boolean is {byte}"))),
             },
-            Type::Integer => visitor.visit_i64(state.long()?),
+            Type::Integer => visitor.visit_i64(state.rest.long()?),
             Type::Float => visitor.visit_f32(f32::from_le_bytes(state.rest.array()?)),
             Type::Double => visitor.visit_f64(f64::from_le_bytes(state.rest.array()?)),
-            Type::String => visitor.visit_borrowed_str(text(state.bytes()?)?),
-            Type::Bytes => visit_bytes(state.bytes()?, visitor),
+            Type::String => visitor.visit_borrowed_str(text(state.rest.text_bytes()?)?),
+            Type::Bytes => visit_bytes(state.rest.text_bytes()?, visitor),
             Type::Fixed(size) => visit_bytes(state.rest.take_bytes(*size)?, visitor),
             Type::Time(unit) => {
-                let value = state.long()?;
+                let value = state.rest.long()?;
                 match time::in_unit(value, *unit, state.unit) {
                     Some(integer) => visitor.visit_i64(integer),
                     None => visitor.visit_string(time::text_of(value, *unit, "Z")),
                 }
             }
-            Type::LocalTime(unit) => visitor.visit_string(time::text_of(state.long()?, *unit, "")),
+            Type::LocalTime(unit) => {
+                visitor.visit_string(time::text_of(state.rest.long()?, *unit, ""))
+            }
             Type::Decimal(carrier, scale) => {
                 let unscaled = self.unscaled(carrier)?;
                 visit_decimal(unscaled, *scale, visitor)
@@ -293,11 +283,11 @@ impl<'b, 'a, 'de> Blocks<'b, 'a, 'de> {
     /// Moves to the next item. Returns false at the end.
     fn advance(&mut self) -> Result<bool, WireError> {
         while self.left == Some(0) {
-            self.left = match self.datum.state.long()? {
+            self.left = match self.datum.state.rest.long()? {
                 0 => None,
                 // A negative count is followed by the length of the block.
                 count if count < 0 => {
-                    self.datum.state.long()?;
+                    self.datum.state.rest.long()?;
                     Some(count.unsigned_abs())
                 }
                 count => Some(count.unsigned_abs()),
@@ -311,7 +301,7 @@ impl<'b, 'a, 'de> Blocks<'b, 'a, 'de> {
     fn skip(&mut self) -> Result<(), WireError> {
         while self.advance()? {
             if self.is_map {
-                self.datum.state.bytes()?;
+                self.datum.state.rest.text_bytes()?;
             }
             self.datum.inner(self.items)?.skip()?;
         }
@@ -344,7 +334,7 @@ impl<'de> MapAccess<'de> for &mut Blocks<'_, '_, 'de> {
         if !self.advance()? {
             return Ok(None);
         }
-        let name = text(self.datum.state.bytes()?)?;
+        let name = text(self.datum.state.rest.text_bytes()?)?;
         seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
     }
 

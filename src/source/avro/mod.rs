@@ -7,8 +7,6 @@ mod datum;
 mod parse;
 mod plan;
 
-pub(super) use self::plan::AvroPlan;
-
 use super::fields::Node;
 use super::record::Fields;
 use super::transcode::to_json;
@@ -23,6 +21,8 @@ pub(super) struct AvroSchema {
     types: Vec<Type>,
     /// Index of the type of a datum.
     root: usize,
+    /// Reads plain datums.
+    plan: Option<plan::Plan>,
 }
 
 /// A type of a schema.
@@ -57,12 +57,14 @@ enum Type {
 
 impl AvroSchema {
     /// Parses a schema. `references` are the schemas whose names it uses, each after those that it
-    /// uses itself.
+    /// uses itself; `node` are the names that datums are mostly read by.
     ///
     /// # Errors
     /// Why it is not an Avro schema.
-    pub fn parse(text: &str, references: &[&str]) -> Result<Self, String> {
-        parse::parse(text, references)
+    pub fn parse(text: &str, references: &[&str], node: &Node) -> Result<Self, String> {
+        let (types, root) = parse::parse(text, references)?;
+        let plan = plan::Plan::new(&types, root, node);
+        Ok(Self { types, root, plan })
     }
 
     /// Collects the values of a datum. Integers from times are in `unit`.
@@ -76,6 +78,12 @@ impl AvroSchema {
         root: &Node,
         fields: &mut Fields<'de>,
     ) -> Result<(), Box<SampleError>> {
+        if let Some(plan) = &self.plan {
+            if plan.read(self, (bytes, unit), fields).is_some() {
+                return Ok(());
+            }
+            *fields = Fields::default();
+        }
         let mut state = datum::State::new(Bytes(bytes), unit);
         let read = json::walk(state.datum(self), root, fields).and_then(|()| state.end());
         read.map_err(|error| error.into_sample_error("a datum of the Avro schema"))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::{AvroSchema, Type};
+use super::Type;
 use crate::model::rules::TimeUnit;
 use crate::source::bounds::{Counts, MAX_REFERENCES, check_depth, check_name};
 use crate::source::text::short;
@@ -12,8 +12,9 @@ use crate::source::text::short;
 /// Maximum digits after the point of a decimal; a float has 17 in all.
 const MAX_SCALE: u64 = 400;
 
-/// Parses `text`, which may use the names that `references` define.
-pub(super) fn parse(text: &str, references: &[&str]) -> Result<AvroSchema, String> {
+/// The types of a schema, and the index of that of a datum. The text may use the names that
+/// `references` define.
+pub(super) fn parse(text: &str, references: &[&str]) -> Result<(Vec<Type>, usize), String> {
     if references.len() > MAX_REFERENCES {
         return Err(format!("it refers to more than {MAX_REFERENCES} schemas"));
     }
@@ -26,7 +27,7 @@ pub(super) fn parse(text: &str, references: &[&str]) -> Result<AvroSchema, Strin
     }
     let root = parser.read(&json(text)?, "")?;
     check_depth(&parser.types.iter().map(references_of).collect::<Vec<_>>())?;
-    Ok(AvroSchema { types: parser.types, root })
+    Ok((parser.types, root))
 }
 
 struct Parser {

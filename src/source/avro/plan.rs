@@ -1,18 +1,17 @@
 //! Reads plain datums by a plan that is compiled once for a schema and a field map.
 //!
-//! A plan lists what to do with each value in the order of the datum: skip it, or put it into its
-//! place in the sample. No name is looked up. What a plan has no step for, and every error, is left
-//! to [`AvroSchema::read`]. The tests check that both give the same result.
+//! A plan lists what to do with each value in the order of the datum: skip it, or take it for its
+//! targets. No name is looked up. What a plan has no step for, and every error, is left to
+//! [`AvroSchema::read`].
 
 use super::datum::State;
 use super::{AvroSchema, Type};
 use crate::model::rules::TimeUnit;
-use crate::model::scalar::DeviceTime;
-use crate::source::fields::{Field, Node, Place, Target};
-use crate::source::plain::Values;
-use crate::source::shape::Shape;
+use crate::source::fields::{Node, Target};
+use crate::source::record::Fields;
 use crate::source::time;
-use crate::source::wire::{Bytes, unzigzag};
+use crate::source::value::Value;
+use crate::source::wire::{Bytes, text};
 
 /// Maximum nesting depth of steps; a recursive schema exceeds it.
 const MAX_DEPTH: usize = 16;
@@ -22,7 +21,7 @@ const MAX_STEPS: usize = 4096;
 
 /// How a datum is read.
 #[derive(Debug)]
-pub(in crate::source) struct AvroPlan(Step);
+pub(super) struct Plan(Step);
 
 /// What to do with a value.
 #[derive(Debug)]
@@ -37,8 +36,7 @@ enum Step {
     SkipText,
     /// Skips a value of the type with this index.
     SkipType(usize),
-    /// Takes a value for a field.
-    Take(Target, Field, Scalar),
+    Take(Scalar, Box<[Target]>),
     Record(Vec<Step>),
     Union(Vec<Step>),
     /// Leaves the datum to [`AvroSchema::read`].
@@ -57,16 +55,10 @@ enum Scalar {
     Time(TimeUnit),
 }
 
-impl AvroPlan {
-    /// The plan for a schema; `None` if the values of a shape are not plain, or the schema has none
-    /// of them.
-    pub fn new(schema: &AvroSchema, shape: &Shape) -> Option<Self> {
-        // A record with an array of samples is split.
-        if !shape.is_plain || shape.map.samples.is_some() {
-            return None;
-        }
-        let mut compiler = Compiler { schema, nodes: 0, fields: 0, steps: 0 };
-        match compiler.step(schema.root, Some(&shape.root), 0)? {
+impl Plan {
+    /// The plan for a schema; `None` if it has too many steps.
+    pub fn new(types: &[Type], schema: usize, root: &Node) -> Option<Self> {
+        match step(types, schema, Some(root), (0, &mut 0))? {
             step @ Step::Record(_) => Some(Self(step)),
             _ => None,
         }
@@ -77,97 +69,58 @@ impl AvroPlan {
     pub fn read<'de>(
         &self,
         schema: &AvroSchema,
-        datum: &'de [u8],
-        shape: &Shape,
-        values: &mut Values<'de>,
+        (datum, unit): (&'de [u8], TimeUnit),
+        fields: &mut Fields<'de>,
     ) -> Option<()> {
-        let mut run = Run { rest: Bytes(datum), schema, shape };
-        run.step(&self.0, values)?;
+        let mut run = Run { rest: Bytes(datum), schema, unit };
+        run.step(&self.0, fields)?;
         run.rest.is_empty().then_some(())
     }
 }
 
-struct Compiler<'s> {
-    schema: &'s AvroSchema,
-    /// Bit sets of the nodes and the fields that have a step: with two steps for one, the order of
-    /// values would count.
-    nodes: u64,
-    fields: u32,
-    steps: usize,
-}
-
-impl Compiler<'_> {
-    /// The step for a value of a type; `None`: there is no plan.
-    fn step(&mut self, at: usize, node: Option<&Node>, depth: usize) -> Option<Step> {
-        self.steps += 1;
-        if depth > MAX_DEPTH || self.steps > MAX_STEPS {
-            return None;
-        }
-        let ty = &self.schema.types[at];
-        let Some(node) = node else { return Some(skip(ty, at)) };
-        if node.opens || node.is_array || !node.members.is_empty() {
-            return Some(Step::Leave);
-        }
-        match ty {
-            Type::Null => Some(Step::Nothing),
-            Type::Union(variants) => {
-                let (nodes, fields) = (self.nodes, self.fields);
-                let mut all = (nodes, fields);
-                let mut steps = Vec::new();
-                // A datum has one of them.
-                for variant in variants {
-                    (self.nodes, self.fields) = (nodes, fields);
-                    steps.push(self.step(*variant, Some(node), depth + 1)?);
-                    all = (all.0 | self.nodes, all.1 | self.fields);
-                }
-                (self.nodes, self.fields) = all;
-                Some(Step::Union(steps))
-            }
-            Type::Record(members) if node.targets.is_empty() => {
-                let mut steps = Vec::new();
-                for (name, member) in members {
-                    let child = node.child(name).map(|at| &node.children[at].node);
-                    if let Some(child) = child {
-                        let bit = 1_u64.checked_shl(child.number)?;
-                        if self.nodes & bit != 0 {
-                            return None;
-                        }
-                        self.nodes |= bit;
-                    }
-                    steps.push(self.step(*member, child, depth + 1)?);
-                }
-                Some(Step::Record(steps))
-            }
-            ty => Some(self.scalar(ty, node)?),
-        }
+/// The step for a value of a type; `None`: there is no plan.
+fn step(
+    types: &[Type],
+    at: usize,
+    node: Option<&Node>,
+    (depth, steps): (usize, &mut usize),
+) -> Option<Step> {
+    *steps += 1;
+    if depth > MAX_DEPTH || *steps > MAX_STEPS {
+        return None;
     }
-
-    fn scalar(&mut self, ty: &Type, node: &Node) -> Option<Step> {
-        let scalar = match ty {
-            Type::Boolean => Scalar::Boolean,
-            Type::Integer => Scalar::Integer,
-            Type::Float => Scalar::Float,
-            Type::Double => Scalar::Double,
-            Type::String => Scalar::Text,
-            Type::Time(unit) => Scalar::Time(*unit),
-            _ => return Some(Step::Leave),
-        };
-        let [target] = node.targets[..] else { return Some(Step::Leave) };
-        let (Place::Field(field), None) = (target.place, target.part) else {
-            return Some(Step::Leave);
-        };
-        if self.fields & (1 << field as u32) != 0 {
-            return None;
-        }
-        self.fields |= 1 << field as u32;
-        let is_known = match field {
-            Field::DeviceId | Field::Driver => matches!(scalar, Scalar::Text),
-            Field::Ignition => matches!(scalar, Scalar::Boolean),
-            Field::Time => matches!(scalar, Scalar::Integer | Scalar::Time(_) | Scalar::Text),
-            _ => matches!(scalar, Scalar::Integer | Scalar::Float | Scalar::Double),
-        };
-        Some(if is_known { Step::Take(target, field, scalar) } else { Step::Leave })
+    let Some(node) = node else { return Some(skip(&types[at], at)) };
+    if node.opens || node.is_array || !node.members.is_empty() {
+        return Some(Step::Leave);
     }
+    let scalar = match &types[at] {
+        Type::Null => return Some(Step::Nothing),
+        Type::Union(variants) => {
+            let steps = variants.iter().map(|it| step(types, *it, Some(node), (depth + 1, steps)));
+            return steps.collect::<Option<_>>().map(Step::Union);
+        }
+        Type::Record(members) if node.targets.is_empty() => {
+            let mut seen = 0_u32;
+            let steps = members.iter().map(|(name, member)| {
+                let child = node.child(name);
+                let bit = child.map_or(0, |child| 1 << child);
+                // A name that occurs twice is an error.
+                let is_new = seen & bit == 0;
+                seen |= bit;
+                let child = child.map(|child| &node.children[child].node);
+                step(types, *member, child, (depth + 1, steps)).filter(|_| is_new)
+            });
+            return steps.collect::<Option<_>>().map(Step::Record);
+        }
+        Type::Boolean => Scalar::Boolean,
+        Type::Integer => Scalar::Integer,
+        Type::Float => Scalar::Float,
+        Type::Double => Scalar::Double,
+        Type::String => Scalar::Text,
+        Type::Time(unit) => Scalar::Time(*unit),
+        _ => return Some(Step::Leave),
+    };
+    Some(Step::Take(scalar, node.targets.clone().into()))
 }
 
 /// The step that skips a value.
@@ -187,91 +140,46 @@ fn skip(ty: &Type, at: usize) -> Step {
 struct Run<'s, 'de> {
     rest: Bytes<'de>,
     schema: &'s AvroSchema,
-    shape: &'s Shape,
+    unit: TimeUnit,
 }
 
 impl<'de> Run<'_, 'de> {
     #[inline]
-    fn step(&mut self, step: &Step, values: &mut Values<'de>) -> Option<()> {
+    fn step(&mut self, step: &Step, fields: &mut Fields<'de>) -> Option<()> {
         match step {
             Step::Nothing => Some(()),
             Step::SkipVarint => self.rest.varint().ok().map(drop),
             Step::Skip(count) => self.rest.take_bytes(*count).ok().map(drop),
-            Step::SkipText => self.bytes().map(drop),
+            Step::SkipText => self.rest.text_bytes().ok().map(drop),
             Step::SkipType(at) => {
-                let state = State::new(self.rest, self.shape.times.unit);
-                self.rest = state.skip(self.schema, *at).ok()?;
+                self.rest = State::new(self.rest, self.unit).skip(self.schema, *at).ok()?;
                 Some(())
             }
-            Step::Take(target, field, scalar) => self.set(target, *field, *scalar, values),
-            Step::Record(steps) => steps.iter().try_for_each(|step| self.step(step, values)),
+            Step::Take(scalar, targets) => {
+                let value = match scalar {
+                    Scalar::Boolean => match self.rest.array().ok()? {
+                        [on @ (0 | 1)] => Value::Bool(on == 1),
+                        [_] => return None,
+                    },
+                    Scalar::Integer => Value::Signed(self.rest.long().ok()?),
+                    Scalar::Float => {
+                        Value::Float(f32::from_le_bytes(self.rest.array().ok()?).into())
+                    }
+                    Scalar::Double => Value::Float(f64::from_le_bytes(self.rest.array().ok()?)),
+                    Scalar::Text => Value::Text(text(self.rest.text_bytes().ok()?).ok()?.into()),
+                    Scalar::Time(from) => {
+                        Value::Signed(time::in_unit(self.rest.long().ok()?, *from, self.unit)?)
+                    }
+                };
+                fields.offer(targets, value);
+                Some(())
+            }
+            Step::Record(steps) => steps.iter().try_for_each(|step| self.step(step, fields)),
             Step::Union(steps) => {
-                let variant = usize::try_from(self.long()?).ok()?;
-                self.step(steps.get(variant)?, values)
+                let variant = usize::try_from(self.rest.long().ok()?).ok()?;
+                self.step(steps.get(variant)?, fields)
             }
             Step::Leave => None,
-        }
-    }
-
-    #[inline]
-    fn long(&mut self) -> Option<i64> {
-        self.rest.varint().ok().map(unzigzag)
-    }
-
-    #[inline]
-    fn bytes(&mut self) -> Option<&'de [u8]> {
-        let length = u64::try_from(self.long()?).ok()?;
-        self.rest.take_bytes(length).ok()
-    }
-
-    #[inline]
-    fn set(
-        &mut self,
-        target: &Target,
-        field: Field,
-        scalar: Scalar,
-        values: &mut Values<'de>,
-    ) -> Option<()> {
-        match field {
-            Field::DeviceId | Field::Driver => {
-                let text = self.bytes()?;
-                // Where it is kept, it is checked to be UTF-8; one of a list may not be kept.
-                let is_bad = target.is_listed && std::str::from_utf8(text).is_err();
-                if is_bad || text.contains(&0) {
-                    return None;
-                }
-                values.set_text(target, field, text)
-            }
-            Field::Ignition => {
-                let [on @ (0 | 1)] = self.rest.array().ok()? else { return None };
-                values.set_ignition(target, on == 1);
-                Some(())
-            }
-            Field::Time => {
-                let unit = self.shape.times.unit;
-                let ms = match scalar {
-                    Scalar::Text => time::plain_utc(self.bytes()?)?,
-                    Scalar::Time(from) => {
-                        let integer = time::in_unit(self.long()?, from, unit)?;
-                        time::from_integer(integer.into(), unit)?
-                    }
-                    _ => time::from_integer(self.long()?.into(), unit)?,
-                };
-                values.set_time(target, DeviceTime(ms));
-                Some(())
-            }
-            number => {
-                let value = match scalar {
-                    Scalar::Float => f32::from_le_bytes(self.rest.array().ok()?).into(),
-                    Scalar::Double => f64::from_le_bytes(self.rest.array().ok()?),
-                    #[expect(
-                        clippy::cast_precision_loss,
-                        reason = "no field has integers of over 2^53 in range"
-                    )]
-                    _ => self.long()? as f64,
-                };
-                values.set_number(target, number, value, self.shape)
-            }
         }
     }
 }

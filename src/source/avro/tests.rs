@@ -8,8 +8,6 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit};
 use crate::model::schema::{Encoding, SchemaSource};
 use crate::source::binary_fixture::{decode, expected, records, text};
-use crate::source::plain::Values;
-use crate::source::shape::Shape;
 use crate::source::{Decoder, parse_map};
 
 const MAP: &str =
@@ -24,8 +22,8 @@ fn rules(schema: &str) -> Rules {
 
 /// What the fields of a datum are, as text.
 fn read(schema: &str, map: &str, datum: &[u8], unit: TimeUnit) -> Result<String, String> {
-    let schema = AvroSchema::parse(schema, &[])?;
     let root = crate::source::fields::root_of(map);
+    let schema = AvroSchema::parse(schema, &[], &root)?;
     let mut fields = Fields::default();
     schema.read(datum, unit, &root, &mut fields).map_err(|error| error.message)?;
     Ok(fields.shown())
@@ -38,40 +36,6 @@ fn the_reference_data_gives_the_reference_samples() {
     let found: Vec<_> =
         found.iter().map(|record| decode(&decoder, None, record).unwrap()).collect();
     assert_eq!(found, expected());
-}
-
-#[test]
-fn a_plan_reads_plain_datums_as_a_walk_does() {
-    let read = |schema: &str, map: &str, datum: &[u8]| {
-        let mut rules = rules(schema);
-        rules.fields = parse_map(map).unwrap();
-        let shape = Shape::new(&rules).unwrap();
-        let schema = AvroSchema::parse(schema, &[]).unwrap();
-        let mut values = Values::default();
-        let plan = AvroPlan::new(&schema, &shape);
-        plan.is_some_and(|plan| plan.read(&schema, datum, &shape, &mut values).is_some())
-    };
-    let schema = text("avro/schema.avsc");
-    for datum in records("avro/bare.hex.tsv") {
-        assert!(read(&schema, MAP, &datum), "{datum:?}");
-        assert!(!read(&schema, MAP, &datum[1..]));
-        assert!(!read(&schema, MAP, &[&datum[..], &[0]].concat()), "a byte follows");
-        for map in ["when=vehicle_id", "device_id=driver,time=vehicle_id", "samples=position"] {
-            assert!(!read(&schema, map, &datum), "{map}");
-        }
-    }
-    // Two values of one field, or a type that a plan has no step for.
-    let pair = |types: [&str; 2]| {
-        let member = |name, ty| format!(r#"{{"name":"{name}","type":{ty}}}"#);
-        let (one, two) = (member("a", types[0]), member("b", types[1]));
-        format!(r#"{{"type":"record","name":"R","fields":[{one},{two}]}}"#)
-    };
-    let decimal = r#"{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}"#;
-    let ints = pair([r#""int""#, r#""int""#]);
-    assert!(read(&ints, "lat=a,lon=b", &[2, 4]));
-    assert!(!read(&ints, "lat=a|b", &[2, 4]));
-    assert!(!read(&pair([r#""int""#, decimal]), "lat=a,lon=b", &[2, 2, 4]));
-    assert!(read(&pair([r#""int""#, decimal]), "lat=a", &[2, 2, 4]), "it is skipped");
 }
 
 #[test]
@@ -172,9 +136,9 @@ fn a_type_may_refer_to_itself() {
 fn types_of_references_are_known() {
     let point = r#"{"type":"record","name":"fleet.Point","fields":[{"name":"lat","type":"int"}]}"#;
     let schema = r#"{"type":"record","name":"fleet.R","fields":[{"name":"p","type":"Point"}]}"#;
-    assert!(AvroSchema::parse(schema, &[point]).is_ok());
+    assert!(AvroSchema::parse(schema, &[point], &Node::default()).is_ok());
     assert_eq!(
-        AvroSchema::parse(schema, &[]).unwrap_err(),
+        AvroSchema::parse(schema, &[], &Node::default()).unwrap_err(),
         "the type `fleet.Point` is not defined"
     );
 }
@@ -193,7 +157,7 @@ fn a_schema_that_is_not_valid_has_a_reason() {
         (r#"[{"type":"fixed","name":"F","size":1},{"type":"fixed","name":"F","size":1}]"#, "twice"),
         (&"[".repeat(200), "it is not JSON: recursion limit"),
     ] {
-        let problem = AvroSchema::parse(schema, &[]).unwrap_err();
+        let problem = AvroSchema::parse(schema, &[], &Node::default()).unwrap_err();
         assert!(problem.contains(why), "{schema}: {problem}");
     }
 }
@@ -263,15 +227,11 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         length in any::<prop::sample::Index>(),
     ) {
-        static READ: LazyLock<([Decoder; 2], Vec<Vec<u8>>)> = LazyLock::new(|| {
-            let planned = rules(&text("avro/schema.avsc"));
-            // A condition on a value is none of a plan's.
-            let mut walked = planned.clone();
-            walked.fields.insert("when".into(), "vehicle_id".into());
-            let decoders = [planned, walked].map(|rules| Decoder::new(&rules).unwrap());
-            (decoders, records("avro/bare.hex.tsv"))
+        static READ: LazyLock<(Decoder, Vec<Vec<u8>>)> = LazyLock::new(|| {
+            let decoder = Decoder::new(&rules(&text("avro/schema.avsc"))).unwrap();
+            (decoder, records("avro/bare.hex.tsv"))
         });
-        let ([decoder, walked], data) = &*READ;
+        let (decoder, data) = &*READ;
         let mut datum = data[nth].clone();
         for (at, byte) in changes {
             let at = at.index(datum.len());
@@ -279,7 +239,6 @@ proptest! {
         }
         datum.truncate(length.index(datum.len()) + 1);
         let decoded = decode(decoder, None, &datum);
-        prop_assert_eq!(&decoded, &decode(walked, None, &datum), "a plan changes the result");
         if let Err(error) = decoded {
             prop_assert!(!error.message.is_empty() && error.needs_schema.is_none());
         }
@@ -316,11 +275,11 @@ fn what_a_schema_defines_is_bounded() {
         (record(&format!("{long}.R"), ""), "a name has 256 bytes"),
         (format!("[{}]", chain(129)), "deeper than 127 levels"),
     ] {
-        let problem = AvroSchema::parse(&schema, &[]).unwrap_err();
+        let problem = AvroSchema::parse(&schema, &[], &Node::default()).unwrap_err();
         assert!(problem.contains(why), "{problem}");
     }
-    assert!(AvroSchema::parse(&format!("[{}]", chain(100)), &[]).is_ok());
+    assert!(AvroSchema::parse(&format!("[{}]", chain(100)), &[], &Node::default()).is_ok());
     let references = vec!["\"int\""; 101];
-    let problem = AvroSchema::parse("\"int\"", &references).unwrap_err();
+    let problem = AvroSchema::parse("\"int\"", &references, &Node::default()).unwrap_err();
     assert_eq!(problem, "it refers to more than 100 schemas");
 }

@@ -13,7 +13,8 @@ use super::reader::Reading;
 use super::scanner::root_of;
 use super::{Options, SIZES};
 use crate::model::scalar::Offset;
-use crate::source::{SourceError, nmea};
+use crate::source::SourceError;
+use crate::source::formats::{Framing, definition};
 
 /// Bytes that decide whether JSON is a document or lines, unless its first line does.
 const LOOKAHEAD: usize = 16 << 10;
@@ -104,19 +105,23 @@ impl Reading<'_> {
 
     fn detect_xml(&mut self) -> Result<InputFormat, Undetected> {
         loop {
-            match root_of(self.records.ahead()) {
-                Root::Foreign => {
-                    return Err(Undetected::Unknown(
-                        "it is XML, but not GPX; convert it to GPX, or export it as CSV or JSON"
-                            .into(),
-                    ));
-                }
-                Root::Unknown if self.records.ahead().len() < LOOKAHEAD => {
-                    if !self.records.read_ahead() {
-                        return Ok(InputFormat::Gpx);
-                    }
-                }
-                _ => return Ok(InputFormat::Gpx),
+            let ahead = self.records.ahead();
+            let roots =
+                InputFormat::ALL.iter().filter_map(|format| match definition(*format).framing {
+                    Framing::Elements(names) => Some((*format, root_of(names, ahead))),
+                    _ => None,
+                });
+            let mut own = roots.filter(|(_, root)| *root != Root::Foreign).peekable();
+            let Some((likely, _)) = own.peek().copied() else {
+                return Err(Undetected::Unknown(
+                    "it is XML, but not GPX; convert it to GPX, or export it as CSV or JSON".into(),
+                ));
+            };
+            if let Some((format, _)) = own.find(|(_, root)| *root != Root::Unknown) {
+                return Ok(format);
+            }
+            if ahead.len() >= LOOKAHEAD || !self.records.read_ahead() {
+                return Ok(likely);
             }
         }
     }
@@ -138,23 +143,13 @@ fn begins_value(bytes: &[u8]) -> bool {
 
 /// The format of a file whose first line begins like a sentence, a time or a number.
 fn format_of_line(line: &[u8]) -> InputFormat {
-    if nmea::is_sentence(line) {
-        return InputFormat::Nmea;
-    }
-    let mut cells = line.split(|byte| *byte == b'\t');
-    let time = cells.next().and_then(|time| std::str::from_utf8(time).ok());
-    let is_time = time.is_some_and(|time| chrono::DateTime::parse_from_rfc3339(time).is_ok());
-    if is_time && cells.count() >= 2 { InputFormat::Rec } else { InputFormat::Csv }
-}
-
-/// The JSON of a line of the OwnTracks recorder: what follows the last tab.
-pub(super) fn recorder_body(line: &[u8]) -> &[u8] {
-    line.rsplit(|byte| *byte == b'\t').next().unwrap_or(line)
+    let found = InputFormat::ALL.iter().find(|format| (definition(**format).is_record)(line));
+    found.copied().unwrap_or(InputFormat::Csv)
 }
 
 /// Whether a line contains no record. In a table, a tab separates cells.
-pub(super) fn is_blank(record: &[u8], format: InputFormat) -> bool {
-    let is_tab = |byte: u8| byte == b'\t' && format != InputFormat::Csv;
+pub(super) fn is_blank(record: &[u8], framing: Framing) -> bool {
+    let is_tab = |byte: u8| byte == b'\t' && framing != Framing::Rows;
     let space = |byte: &u8| matches!(byte, b' ' | b'\r') || is_tab(*byte);
     record.iter().all(space)
 }

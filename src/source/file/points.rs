@@ -1,4 +1,5 @@
-//! Finds the track points of a GPX file, in any number of pieces.
+//! Finds the elements of an XML document that are records, such as the track points of GPX, in any
+//! number of pieces.
 //!
 //! Only the ends of markup are followed, in constant memory and without a stack: whether a point is
 //! well-formed is decided when it is decoded, so that a bad one is one dead letter. Entities are
@@ -7,6 +8,7 @@
 use memchr::memchr;
 
 use super::Mark;
+use crate::source::formats::ElementNames;
 
 /// Maximum length of a name that is compared, bytes: a longer one is not one of GPX.
 const MAX_NAME: usize = 256;
@@ -52,23 +54,28 @@ pub(super) enum Root {
     /// Not read yet.
     #[default]
     Unknown,
-    /// It is `gpx`, and open.
+    /// It is that of the format, and open.
     Open,
-    /// It is `gpx`, and closed.
+    /// It is that of the format, and closed.
     Closed,
     /// It is another one.
     Foreign,
 }
 
 /// Finds where track points begin and end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PointScan {
+    names: ElementNames,
     state: State,
     in_point: bool,
     root: Root,
 }
 
 impl PointScan {
+    pub(super) fn new(names: ElementNames) -> Self {
+        Self { names, state: State::default(), in_point: false, root: Root::default() }
+    }
+
     /// The next mark in `bytes`, from `from` on; `None` if all bytes are scanned, or the rest is
     /// the beginning of some markup.
     pub(super) fn next(&mut self, bytes: &[u8], from: &mut usize) -> Option<Mark> {
@@ -137,12 +144,13 @@ impl PointScan {
     fn kind_of(&mut self, name: &[u8], opens: bool) -> Tag {
         let local = name.rsplit(|byte| *byte == b':').next().unwrap_or(name);
         if opens && self.root == Root::Unknown {
-            self.root = if local == b"gpx" { Root::Open } else { Root::Foreign };
+            let is_own = local == self.names.root.as_bytes();
+            self.root = if is_own { Root::Open } else { Root::Foreign };
         }
-        match (local, opens) {
-            (b"trkpt", true) => Tag::Point,
-            (b"trkpt", false) => Tag::PointEnd,
-            (b"gpx", false) => Tag::RootEnd,
+        match opens {
+            true if local == self.names.record.as_bytes() => Tag::Point,
+            false if local == self.names.record.as_bytes() => Tag::PointEnd,
+            false if local == self.names.root.as_bytes() => Tag::RootEnd,
             _ => Tag::Other,
         }
     }

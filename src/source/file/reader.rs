@@ -5,21 +5,24 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 
-use super::detect::{Undetected, is_blank, recorder_body};
+use super::detect::{Undetected, is_blank};
 use super::input::{Input, Progress};
 use super::log::Log;
 use super::output::{Output, cut_large};
+use super::points::PointScan;
 use super::resume::{clock_after, find_known_prefix};
 use super::scanner::Scanner;
 use super::splitter::{Bytes, Ends, RawRecord, Records, Sizes};
+use super::values::ValueScan;
 use super::{InputFormat, Options};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
-use crate::source::csv::Columns;
+use crate::source::formats::csv::Columns;
+use crate::source::formats::{self, Framing};
 use crate::source::suggest::suggest_for_table;
 use crate::source::text::clipped;
-use crate::source::{Batch, JsonTemplate, RawJson, RecordContext, SampleError, SourceError};
+use crate::source::{Batch, RawJson, RecordContext, SampleError, SourceError};
 
 /// A batch, or the error that ends the source.
 pub(super) type BatchResult = Result<Batch, SourceError>;
@@ -88,7 +91,6 @@ pub(super) struct Reading<'a> {
     progress: Arc<Progress>,
     /// The columns of a table, once its header was read.
     columns: Option<Columns>,
-    template: JsonTemplate,
     out: Output<'a>,
     /// Whether the input is a stream without a length, such as stdin or a FIFO: batches are sent
     /// before each read, which may block.
@@ -131,7 +133,6 @@ impl<'a> Reading<'a> {
             records: Records::new(opened.bytes, sizes, !is_stream),
             progress: opened.progress,
             columns: None,
-            template: JsonTemplate::default(),
             out,
             is_stream,
             format: InputFormat::Ndjson,
@@ -210,8 +211,9 @@ impl<'a> Reading<'a> {
 
     /// Whether a line contains no record.
     fn is_blank(&self, line: &[u8]) -> bool {
-        let has_lines = !matches!(self.format, InputFormat::Json | InputFormat::Gpx);
-        self.is_text && has_lines && is_blank(line, self.format)
+        let framing = formats::definition(self.format).framing;
+        let has_lines = matches!(framing, Framing::Lines | Framing::Rows);
+        self.is_text && has_lines && is_blank(line, framing)
     }
 
     /// Moves the position in the log to a record; `end` is where it ends, if it is whole.
@@ -235,27 +237,23 @@ impl<'a> Reading<'a> {
     }
 
     fn set_ends(&mut self) {
-        if !self.is_text {
-            self.records.set_ends(Ends::File);
-            return;
-        }
-        match self.format {
+        let ends = match formats::definition(self.format).framing {
+            _ if !self.is_text => Ends::File,
+            Framing::Lines => Ends::Lines,
             // The header decides the delimiter later.
-            InputFormat::Csv => self.records.set_ends(Ends::Rows { delimiter: b',' }),
-            InputFormat::Json => {
-                self.records.set_ends(Ends::Scanned(Scanner::Values(Default::default())));
+            Framing::Rows => Ends::Rows { delimiter: b',' },
+            Framing::Values => {
                 self.records.limit = self.options.max_document.max(self.out.sizes.record);
+                Ends::Scanned(Scanner::Values(ValueScan::default()))
             }
-            InputFormat::Gpx => {
-                self.records.set_ends(Ends::Scanned(Scanner::Points(Default::default())));
-            }
-            InputFormat::Ndjson | InputFormat::Nmea | InputFormat::Rec => {}
-        }
+            Framing::Elements(names) => Ends::Scanned(Scanner::Points(PointScan::new(names))),
+        };
+        self.records.set_ends(ends);
     }
 
     /// Resumes after the last known part.
     fn resume(&mut self, last: &Part) -> Result<(), Stop> {
-        if self.format == InputFormat::Csv {
+        if formats::definition(self.format).framing == Framing::Rows {
             self.read_header()?;
         }
         let read_error = |error| Stop::Failed(self.input.read_error(error));
@@ -350,8 +348,8 @@ impl<'a> Reading<'a> {
     }
 
     fn push_record(&mut self, raw: RawRecord) -> Result<(), Stop> {
-        let format = self.format;
-        if format == InputFormat::Csv && self.columns.is_none() {
+        let format = formats::definition(self.format);
+        if format.framing == Framing::Rows && self.columns.is_none() {
             return self.set_header(&raw);
         }
         let line = raw.line;
@@ -363,27 +361,28 @@ impl<'a> Reading<'a> {
         self.move_to(raw.position, end);
         match raw.bytes {
             Bytes::Whole(range) => {
-                let (record, decoder) = (self.records.bytes(range), &self.options.decoder);
-                let record =
-                    if format == InputFormat::Rec { recorder_body(record) } else { record };
-                let position = self.out.log.next_record(line);
+                let record = (format.body)(self.records.bytes(range));
+                let (position, decoder) = (self.out.log.next_record(line), &self.options.decoder);
                 let batch = &mut self.out.batch;
                 let context = RecordContext::of_file(&self.out.origin);
                 let (text, entries) = (&mut batch.text, batch.entries.len());
-                let content = match (format, &mut self.columns) {
-                    (_, Some(columns)) => Some(decoder.row(columns, record, &context, text)),
-                    (InputFormat::Gpx, _) => Some(decoder.point(record, &context, text)),
-                    (InputFormat::Nmea, _) => Some(decoder.sentence(record, &context, text)),
-                    _ => None,
+                let content = match (&mut self.columns, format.read) {
+                    (Some(columns), _) => Some(decoder.decode_by(
+                        |row, shape, fields| columns.read(row, shape, fields),
+                        record,
+                        &context,
+                        text,
+                    )),
+                    (None, Some(read)) => Some(decoder.decode_by(read, record, &context, text)),
+                    (None, None) => None,
                 };
-                match content {
-                    Some(content) => position.push_record(batch, record, content),
-                    None => {
-                        let (schema_id, check) = (None, &|_: &str| Ok(()));
-                        let json = RawJson { value: record, context, schema_id, check };
-                        decoder.split(&mut self.template, &json, &position, batch);
-                        cut_large(batch, entries, &self.out.sizes);
-                    }
+                if let Some(content) = content {
+                    position.push_record(batch, record, content);
+                } else {
+                    let (schema_id, check) = (None, &|_: &str| Ok(()));
+                    let json = RawJson { value: record, context, schema_id, check };
+                    decoder.split(&json, &position, batch);
+                    cut_large(batch, entries, &self.out.sizes);
                 }
             }
             Bytes::Unclosed(range) => {
@@ -410,7 +409,7 @@ impl<'a> Reading<'a> {
             ));
         };
         let header = self.records.bytes(range.clone());
-        if is_blank(header, InputFormat::Csv) {
+        if is_blank(header, Framing::Rows) {
             return Ok(());
         }
         let columns = Columns::new(header, &self.options.decoder.shape);

@@ -4,13 +4,14 @@ use super::Mark;
 use super::points::{PointScan, Root};
 use super::splitter::{Bytes, OversizeRecord, RawRecord, Records};
 use super::values::ValueScan;
+use crate::source::formats::ElementNames;
 
 /// Finds where records begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scanner {
     /// JSON values.
     Values(ValueScan),
-    /// Track points of GPX.
+    /// Elements of XML.
     Points(PointScan),
 }
 
@@ -39,8 +40,8 @@ impl Scanner {
 }
 
 /// The root of a document that begins with these bytes, if it is seen in them.
-pub(super) fn root_of(bytes: &[u8]) -> Root {
-    let (mut scan, mut from) = (PointScan::default(), 0);
+pub(super) fn root_of(names: ElementNames, bytes: &[u8]) -> Root {
+    let (mut scan, mut from) = (PointScan::new(names), 0);
     while scan.root() == Root::Unknown && scan.next(bytes, &mut from).is_some() {}
     scan.root()
 }

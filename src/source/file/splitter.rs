@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::scanner::Scanner;
 use crate::model::input_part::HEAD_BYTES;
 use crate::source::Cut;
-use crate::source::csv::{RowState, row_end};
+use crate::source::formats::csv::{RowState, row_end};
 
 /// Size limits; tests use small ones.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tstar::internals::model::scalar::{LogTime, Offset};
 use tstar::internals::source::file::{FileSource, Options};
 use tstar::internals::source::{
-    Batch, Decoder, JsonTemplate, RawJson, RecordContext, RecordPosition, Source as _, SourceError,
+    Batch, Decoder, RawJson, RecordContext, RecordPosition, Source as _, SourceError,
 };
 
 use super::encode::{Form, Format, Point};
@@ -89,7 +89,7 @@ impl Input {
         decoder: &Decoder,
         take: &mut impl AsyncFnMut(&Batch) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (mut template, mut batch) = (JsonTemplate::default(), Batch::default());
+        let mut batch = Batch::default();
         for (offset, record) in (0..).map(Offset).zip(&self.records) {
             let key = record.key.as_bytes();
             let position = RecordPosition {
@@ -104,7 +104,7 @@ impl Input {
                 schema_id: None,
                 check: &|_| Ok(()),
             };
-            decoder.split(&mut template, &raw, &position, &mut batch);
+            decoder.split(&raw, &position, &mut batch);
             if batch.entries.len() >= BATCH {
                 take(&batch).await?;
                 batch = Batch::default();

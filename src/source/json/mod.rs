@@ -1,7 +1,9 @@
 //! Collects the values of a JSON object without building it.
 //!
 //! Walks over the text once: values of unknown names are skipped, the others are borrowed from the
-//! line.
+//! line. Plain JSON is read by a reader of its own, the rest by `serde_json`.
+
+mod plain;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,11 +15,13 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
+pub(super) use self::plain::{Odd, Plain};
 use super::SampleError;
 use super::fields::{Member, Node, Target};
-use super::record::{Fields, Value};
+use super::record::Fields;
 use super::shape::Shape;
-use super::text::{clipped, short};
+use super::text::{clipped, short, utf8};
+use super::value::Value;
 use crate::model::reason::DeadReason;
 
 /// Maximum nesting depth. `serde_json` has the same limit, but does not apply it to skipped values.
@@ -27,8 +31,24 @@ const MAX_DEPTH: usize = 127;
 /// an error count.
 ///
 /// # Errors
-/// `bad_json`; `out_of_range` for a number that does not fit a float.
+/// `bad_json`, `bad_utf8`; `out_of_range` for a number that does not fit a float.
 pub(super) fn read<'de>(
+    line: &'de [u8],
+    (shape, root): (&Shape, &Node),
+    fields: &mut Fields<'de>,
+) -> Result<(), Box<SampleError>> {
+    if shape.may_be_plain {
+        let mut json = Plain::new(line);
+        if json.object(root, fields).is_ok() && json.is_at_end() {
+            return Ok(());
+        }
+        *fields = Fields::default();
+    }
+    parse(utf8(line)?, (shape, root), fields)
+}
+
+/// Collects the values of an object that need not be plain; otherwise as [`read`].
+fn parse<'de>(
     line: &'de str,
     (shape, root): (&Shape, &Node),
     fields: &mut Fields<'de>,
@@ -415,3 +435,6 @@ impl<'de, 'v, T: Texts<'de, 'v>> Visitor<'de> for Walk<'_, '_, 'v, T> {
         self.offer(Value::Nested("an array"))
     }
 }
+
+#[cfg(test)]
+mod tests;

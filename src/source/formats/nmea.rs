@@ -5,26 +5,25 @@
 
 use std::borrow::Cow;
 
-use super::SampleError;
-use super::fields::Node;
-use super::record::{Fields, Value, metres_per_second};
-use super::text::short;
-use crate::model::reason::DeadReason;
+use super::{Format, Framing};
+use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::SpeedUnit;
+use crate::source::record::{Fields, metres_per_second};
+use crate::source::shape::Shape;
+use crate::source::text::short;
+use crate::source::value::Value;
+use crate::source::{NoSample, SampleError};
 
-/// What a sentence is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sentence {
-    /// A position: its values were collected.
-    Fix,
-    /// The receiver had no fix.
-    NoFix,
-    /// A sentence of another type.
-    Other,
-}
+pub(super) const FORMAT: Format = Format {
+    framing: Framing::Lines,
+    is_record: is_sentence,
+    body: |record| record,
+    read: Some(read),
+    preset: Some("nmea"),
+};
 
 /// Whether a line is a sentence, bad or not.
-pub(super) fn is_sentence(line: &[u8]) -> bool {
+fn is_sentence(line: &[u8]) -> bool {
     let Some((b'$' | b'!', rest)) = line.split_first() else { return false };
     let address = rest.split(|byte| *byte == b',').next().unwrap_or_default();
     rest.len() > address.len()
@@ -32,36 +31,31 @@ pub(super) fn is_sentence(line: &[u8]) -> bool {
         && address.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
-/// Collects the values of a sentence. `unit` is the unit that the speed is expected in.
+/// Collects the values of a sentence. One that is not a position is skipped.
 ///
 /// # Errors
-/// `bad_record`: the checksum or the form is wrong.
-pub(super) fn read(
-    line: &str,
-    unit: SpeedUnit,
-    names: &Node,
-    fields: &mut Fields<'_>,
-) -> Result<Sentence, Box<SampleError>> {
+/// `bad_record`: the checksum or the form is wrong. Without a fix, it is dropped.
+fn read<'r>(line: &'r str, shape: &Shape, fields: &mut Fields<'r>) -> Result<(), NoSample> {
     let bad = |problem: String| {
         let message = format!("not a sentence of NMEA 0183: {problem}");
         Box::new(SampleError::new(DeadReason::BadRecord, message))
     };
     let cells = checked_cells(line.trim_ascii()).map_err(bad)?;
     if !cells[0].ends_with("RMC") {
-        return Ok(Sentence::Other);
+        return Err(NoSample::Skipped(1));
     }
     let cell = |at: usize| cells.get(at).copied().unwrap_or_default();
     match cell(2) {
         "A" => {}
-        "V" => return Ok(Sentence::NoFix),
-        other => return Err(bad(format!("its status is {}, not A or V", short(other)))),
+        "V" => return Err(NoSample::Dropped(DropReason::BadFix, 1)),
+        other => return Err(bad(format!("its status is {}, not A or V", short(other))).into()),
     }
     let time = time(cell(1), cell(9)).ok_or_else(|| {
         bad(format!("its time is {}, its date {}", short(cell(1)), short(cell(9))))
     })?;
     let mut offer = |name: &str, value: Value<'static>| {
-        if let Some(at) = names.child(name) {
-            fields.offer(&names.children[at].node.targets, value);
+        if let Some(at) = shape.root.child(name) {
+            fields.offer(&shape.root.children[at].node.targets, value);
         }
     };
     offer("time", Value::Text(Cow::Owned(time)));
@@ -77,9 +71,16 @@ pub(super) fn read(
         }
         let number = cell(at).parse::<f64>().ok().filter(|number| number.is_finite());
         let number = number.ok_or_else(|| bad(format!("its {name} is {}", short(cell(at)))))?;
-        offer(name, Value::Float(if name == "speed" { from_knots(number, unit) } else { number }));
+        offer(
+            name,
+            Value::Float(if name == "speed" {
+                from_knots(number, shape.speed_unit)
+            } else {
+                number
+            }),
+        );
     }
-    Ok(Sentence::Fix)
+    Ok(())
 }
 
 /// Knots in another unit, which the decoder converts to m/s.
@@ -140,7 +141,7 @@ fn degrees(text: &str, hemisphere: &str, [positive, negative]: [&str; 2]) -> Opt
 mod tests {
     use super::*;
     use crate::model::rules::Rules;
-    use crate::source::{Decoder, NoSample, RecordContext, parse_map};
+    use crate::source::{Decoder, RecordContext, parse_map};
 
     fn with_checksum(content: &str) -> String {
         format!("${content}*{:02x}", content.bytes().fold(0, |sum, byte| sum ^ byte))
@@ -151,7 +152,7 @@ mod tests {
         let fields = parse_map("device_id=time").unwrap();
         let rules = Rules { fields, speed_unit: unit, ..Rules::default() };
         let (decoder, context) = (Decoder::new(&rules).unwrap(), RecordContext::default());
-        match decoder.sentence(line.as_bytes(), &context, &mut String::new()) {
+        match decoder.decode_by(read, line.as_bytes(), &context, &mut String::new()) {
             Ok(read) => Ok(read.sample),
             Err(NoSample::Dead(error)) => Err(format!("{}: {}", error.reason, error.message)),
             Err(NoSample::Dropped(reason, 1)) => Err(reason.to_string()),

@@ -8,16 +8,17 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr2};
 
-use super::SampleError;
-use super::fields::{Field, Node};
-use super::record::{Fields, Value};
-use super::shape::Shape;
-use super::text::short;
 use crate::model::reason::DeadReason;
+use crate::source::fields::Field;
+use crate::source::record::Fields;
+use crate::source::shape::Shape;
+use crate::source::text::short;
+use crate::source::value::Value;
+use crate::source::{NoSample, SampleError};
 
 /// State of the row scanner before a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum RowState {
+pub(in crate::source) enum RowState {
     /// At the start of a cell.
     #[default]
     Start,
@@ -46,7 +47,7 @@ impl RowState {
 /// `open` is an index up to which a row that is between quotes at an earlier line end stays between
 /// quotes. If a quote is never closed, a row is searched from each line in turn; with `open`, the
 /// search skips the bytes that were already scanned.
-pub(super) fn row_end(
+pub(in crate::source) fn row_end(
     bytes: &[u8],
     from: &mut usize,
     state: &mut RowState,
@@ -137,8 +138,8 @@ fn quoted(bytes: &[u8], start: usize) -> Result<Cell, &'static str> {
 
 /// The columns of a table that contain fields.
 #[derive(Debug)]
-pub(super) struct Columns {
-    pub(super) delimiter: u8,
+pub(in crate::source) struct Columns {
+    pub(in crate::source) delimiter: u8,
     count: usize,
     /// Whether a comma in a cell of a number is a decimal point.
     decimal_commas: bool,
@@ -153,7 +154,7 @@ impl Columns {
     ///
     /// # Errors
     /// Why no row can be read, and what to do.
-    pub(super) fn new(header: &[u8], shape: &Shape) -> Result<Self, String> {
+    pub(in crate::source) fn new(header: &[u8], shape: &Shape) -> Result<Self, String> {
         if let Some((name, text)) = shape.map.nested() {
             return Err(format!(
                 "it is CSV, and --map {name}={text} is for nested values; map the name of a column"
@@ -196,7 +197,7 @@ impl Columns {
     }
 
     /// Number of columns that contain fields.
-    pub(super) fn fields(&self) -> usize {
+    pub(in crate::source) fn fields(&self) -> usize {
         self.wanted.len()
     }
 
@@ -231,12 +232,12 @@ impl Columns {
     ///
     /// # Errors
     /// `bad_csv`.
-    pub(super) fn read<'a>(
+    pub(in crate::source) fn read<'a>(
         &mut self,
         row: &'a str,
-        names: &Node,
+        shape: &Shape,
         fields: &mut Fields<'a>,
-    ) -> Result<(), Box<SampleError>> {
+    ) -> Result<(), NoSample> {
         let bad = |message: String| Box::new(SampleError::new(DeadReason::BadCsv, message));
         split(row, self.delimiter, &mut self.cells)
             .map_err(|problem| bad(format!("{problem}: {}", short(row))))?;
@@ -245,13 +246,14 @@ impl Columns {
             return Err(bad(format!(
                 "the row has {found} cells, the header {expected}: {}",
                 short(row)
-            )));
+            ))
+            .into());
         }
         fields.decimal_commas = self.decimal_commas;
         for (at, child) in &self.wanted {
             let cell = &self.cells[*at];
             if !cell.range.is_empty() {
-                let node = &names.children[*child].node;
+                let node = &shape.root.children[*child].node;
                 fields.offer(&node.targets, Value::Cell(cell.text(row)));
             }
         }
@@ -262,7 +264,7 @@ impl Columns {
 /// Detects the delimiter. Tables from spreadsheets, or from locales with a decimal comma, use `;`
 /// or tabs and have no comma in the header.
 /// The names of the columns of a table; empty if the header is not valid.
-pub(super) fn names(header: &str) -> Vec<String> {
+pub(in crate::source) fn names(header: &str) -> Vec<String> {
     let mut cells = Vec::new();
     if split(header, delimiter(header), &mut cells).is_err() {
         return Vec::new();

@@ -9,30 +9,37 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use super::SampleError;
-use super::fields::Node;
-use super::record::{Fields, Value};
-use super::text::clipped;
+use super::{ElementNames, Format, Framing};
 use crate::model::reason::DeadReason;
+use crate::source::fields::Node;
+use crate::source::record::Fields;
+use crate::source::shape::Shape;
+use crate::source::text::clipped;
+use crate::source::value::Value;
+use crate::source::{NoSample, SampleError};
 
 /// Maximum nesting depth of a point.
 const MAX_DEPTH: usize = 32;
+
+pub(super) const FORMAT: Format = Format {
+    framing: Framing::Elements(ElementNames { root: "gpx", record: "trkpt" }),
+    is_record: |record| record.first() == Some(&b'<'),
+    body: |record| record,
+    read: Some(read),
+    preset: Some("gpx"),
+};
 
 /// Collects the values of a `trkpt`: its attributes, and the texts of its elements at any depth, by
 /// their names without prefix. Of elements with one name the first counts.
 ///
 /// # Errors
 /// `bad_record`: it is not well-formed.
-pub(super) fn read(
-    point: &str,
-    names: &Node,
-    fields: &mut Fields<'_>,
-) -> Result<(), Box<SampleError>> {
-    let mut walk = Walk { names, fields, seen: 0 };
-    walk.read(point).map_err(|problem| {
+fn read<'r>(point: &'r str, shape: &Shape, fields: &mut Fields<'r>) -> Result<(), NoSample> {
+    let mut walk = Walk { names: &shape.root, fields, seen: 0 };
+    Ok(walk.read(point).map_err(|problem| {
         let message = format!("not a track point: {}", clipped(&problem));
         Box::new(SampleError::new(DeadReason::BadRecord, message))
-    })
+    })?)
 }
 
 /// The name of the sample's field for a name of GPX.
@@ -122,13 +129,13 @@ fn resolve(entity: &BytesRef<'_>) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::model::rules::Rules;
-    use crate::source::{Decoder, NoSample, RecordContext, parse_map};
+    use crate::source::{Decoder, RecordContext, parse_map};
 
     fn decode(point: &str) -> Result<(String, crate::timeline::Sample), String> {
         let fields = parse_map("device_id=src").unwrap();
         let decoder = Decoder::new(&Rules { fields, ..Rules::default() }).unwrap();
         let mut text = String::new();
-        match decoder.point(point.as_bytes(), &RecordContext::default(), &mut text) {
+        match decoder.decode_by(read, point.as_bytes(), &RecordContext::default(), &mut text) {
             Ok(read) => Ok((text, read.sample)),
             Err(NoSample::Dead(error)) => Err(format!("{}: {}", error.reason, error.message)),
             Err(other) => panic!("{other:?}"),

@@ -1,0 +1,95 @@
+//! A value as in its record.
+
+use std::borrow::Cow;
+
+use super::text::short;
+
+/// A value as in its record.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Value<'a> {
+    #[default]
+    Absent,
+    Bool(bool),
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+    /// A JSON string.
+    Text(Cow<'a, str>),
+    /// A cell of a table; its type is derived from its text.
+    Cell(Cow<'a, str>),
+    /// An object or an array.
+    Nested(&'static str),
+}
+
+impl Value<'_> {
+    /// Whether it is written as this text.
+    pub(super) fn is_text(&self, text: &str) -> bool {
+        match self {
+            Self::Absent | Self::Nested(_) => false,
+            Self::Bool(value) => text == if *value { "true" } else { "false" },
+            Self::Signed(value) => value.to_string() == text,
+            Self::Unsigned(value) => value.to_string() == text,
+            Self::Float(value) => value.to_string() == text,
+            Self::Text(value) | Self::Cell(value) => value == text,
+        }
+    }
+
+    /// Whether it means yes or no; `None` if it means neither.
+    pub(super) fn truth(&self) -> Option<bool> {
+        match self {
+            Self::Bool(on) => Some(*on),
+            Self::Signed(0) | Self::Unsigned(0) => Some(false),
+            Self::Signed(1) | Self::Unsigned(1) => Some(true),
+            Self::Float(0.0) => Some(false),
+            Self::Float(1.0) => Some(true),
+            Self::Text(text) | Self::Cell(text) => switch(text),
+            _ => None,
+        }
+    }
+
+    /// The part of a text, from 0, that `/` separates; `None` if it has no such part.
+    pub(super) fn part(&self, part: u8) -> Option<Self> {
+        let (Self::Text(text) | Self::Cell(text)) = self else { return None };
+        Some(Self::Text(match text {
+            Cow::Borrowed(text) => nth_part(text, part)?.into(),
+            Cow::Owned(text) => nth_part(text, part)?.to_owned().into(),
+        }))
+    }
+
+    pub(super) fn is_empty_text(&self) -> bool {
+        matches!(self, Self::Text(text) | Self::Cell(text) if text.is_empty())
+    }
+
+    /// The value, for messages.
+    pub(super) fn display(&self) -> String {
+        match self {
+            Self::Absent => "nothing".into(),
+            Self::Bool(value) => value.to_string(),
+            Self::Signed(value) => value.to_string(),
+            Self::Unsigned(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Text(value) => format!("the text {}", short(value)),
+            Self::Cell(value) => short(value),
+            Self::Nested(what) => (*what).into(),
+        }
+    }
+}
+
+/// A part of a text that is not empty.
+fn nth_part(text: &str, part: u8) -> Option<&str> {
+    let mut marks = memchr::memchr_iter(b'/', text.as_bytes());
+    let start = match part.checked_sub(1) {
+        None => 0,
+        Some(before) => marks.nth(before.into())? + 1,
+    };
+    let part = &text[start..marks.next().unwrap_or(text.len())];
+    (!part.is_empty()).then_some(part)
+}
+
+/// The state that a word is.
+fn switch(text: &str) -> Option<bool> {
+    let is_one = |text: &str, words: &[&str]| words.iter().any(|w| text.eq_ignore_ascii_case(w));
+    let text = text.trim_ascii();
+    let on = is_one(text, &["true", "on", "yes", "t", "y", "1", "1.0"]);
+    (on || is_one(text, &["false", "off", "no", "f", "n", "0", "0.0"])).then_some(on)
+}
