@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::KafkaError;
 use super::client::Brokers;
 use super::control::{CONTROL_HEADER, SIGNATURE_HEADER};
-use super::letter_limit;
+use super::letter_record;
 use super::producer::{Producer, ProducerRecord};
 use super::record::Record;
 use super::scan::Scan;
@@ -248,16 +248,16 @@ fn classify(record: &Record<'_>) -> DlqRecord {
     offset.map_or(DlqRecord::Foreign, DlqRecord::FateOf)
 }
 
-/// Decodes a dead letter: the inverse of [`letter_limit::full_record`].
+/// Decodes a dead letter: the inverse of [`letter_record::full_record`].
 fn parse_letter(record: &Record<'_>) -> Option<DeadLetter> {
     // The original record may have headers of the same names; the letter's own come after them.
-    let start = record.headers.iter().rposition(|(name, _)| name == letter_limit::TOPIC)?;
+    let start = record.headers.iter().rposition(|(name, _)| name == letter_record::TOPIC)?;
     let (original, ours) = record.headers.split_at(start);
     let text = |name: &str| {
         let (_, value) = ours.iter().find(|(header, _)| header == name)?;
         std::str::from_utf8(value.as_deref()?).ok()
     };
-    if text(letter_limit::CONNECTOR)? != letter_limit::TSTAR {
+    if text(letter_record::CONNECTOR)? != letter_record::TSTAR {
         return None;
     }
     let value = record.value.unwrap_or_default().to_vec();
@@ -267,23 +267,23 @@ fn parse_letter(record: &Record<'_>) -> Option<DeadLetter> {
         let sha256 = data_encoding::HEXLOWER.decode(hash.as_bytes()).ok()?.try_into().ok()?;
         Some(Some(Cut { bytes: length.parse().ok()?, sha256 }))
     };
-    let value_cut = cut(letter_limit::VALUE_CUT)?;
-    let element = text(letter_limit::ELEMENT).map(str::parse).transpose().ok()?;
-    let log_time_ms = text(letter_limit::LOG_TIME).map(str::parse).transpose().ok()?.map(LogTime);
+    let value_cut = cut(letter_record::VALUE_CUT)?;
+    let element = text(letter_record::ELEMENT).map(str::parse).transpose().ok()?;
+    let log_time_ms = text(letter_record::LOG_TIME).map(str::parse).transpose().ok()?.map(LogTime);
     Some(DeadLetter {
-        partition: text(letter_limit::PARTITION)?.parse().ok()?,
-        offset: Offset(text(letter_limit::OFFSET)?.parse().ok()?),
+        partition: text(letter_record::PARTITION)?.parse().ok()?,
+        offset: Offset(text(letter_record::OFFSET)?.parse().ok()?),
         element,
         count: 1,
-        reason: DeadReason::from_name(text(letter_limit::REASON)?)?,
-        message: text(letter_limit::MESSAGE)?.to_owned(),
-        origin: text(letter_limit::TOPIC)?.to_owned(),
+        reason: DeadReason::from_name(text(letter_record::REASON)?)?,
+        message: text(letter_record::MESSAGE)?.to_owned(),
+        origin: text(letter_record::TOPIC)?.to_owned(),
         line: 0,
         log_time_ms: log_time_ms.unwrap_or(record.log_time_ms),
         key: record.key.map(Arc::from),
-        key_cut: cut(letter_limit::KEY_CUT)?,
+        key_cut: cut(letter_record::KEY_CUT)?,
         headers: Arc::new(original.to_vec()),
-        headers_cut: cut(letter_limit::HEADERS_CUT)?,
+        headers_cut: cut(letter_record::HEADERS_CUT)?,
         value_bytes: value_cut.as_ref().map_or(value.len() as u64, |cut| cut.bytes),
         value,
         sha256: value_cut.map(|cut| cut.sha256),

@@ -12,8 +12,8 @@ fn letter_with_header_clash() -> DeadLetter {
     letter_with_headers(vec![
         header(FATE, "replayed"),
         header(FATE_OF, "0:0"),
-        header(letter_limit::TOPIC, "another"),
-        header(letter_limit::CONNECTOR, "tstar"),
+        header(letter_record::TOPIC, "another"),
+        header(letter_record::CONNECTOR, "tstar"),
         ("empty".into(), None),
         header(ORIGIN, "samples:1:1"),
     ])
@@ -46,7 +46,7 @@ fn a_letter_is_read_back_as_it_was_written() {
     let all_cut = DeadLetter { key_cut, headers_cut, ..cut.clone() };
     assert!(!whole.is_cut() && cut.is_cut() && all_cut.is_cut());
     for letter in [whole, cut, all_cut, bare] {
-        let read = read(&letter_limit::full_record("samples", &letter));
+        let read = read(&letter_record::full_record("samples", &letter));
         assert_eq!(read, DlqRecord::Letter(Box::new(letter)));
     }
 }
@@ -58,9 +58,9 @@ fn a_fate_names_its_letter_and_other_records_are_foreign() {
     let foreign = |headers| read(&ProducerRecord { headers, ..ProducerRecord::default() });
     assert_eq!(foreign(vec![]), DlqRecord::Foreign);
     assert_eq!(foreign(vec![header(FATE, "replayed"), header(FATE_OF, "71")]), DlqRecord::Foreign);
-    let mut connect = letter_limit::full_record("samples", &letter_with_header_clash()).headers;
+    let mut connect = letter_record::full_record("samples", &letter_with_header_clash()).headers;
     for (name, value) in &mut connect {
-        if name == letter_limit::CONNECTOR {
+        if name == letter_record::CONNECTOR {
             *value = Some(b"sink".to_vec());
         }
     }

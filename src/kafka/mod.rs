@@ -11,7 +11,7 @@
 //! | [`dead_letters`] | reads the topic of dead letters |
 //! | [`group`] | members and committed offsets of a consumer group |
 //! | [`headers`] | reads the headers of a record, also those whose names are not UTF-8 |
-//! | [`letter_limit`] | encodes a dead letter as a record within the size limit of its topic |
+//! | [`letter_record`] | encodes a dead letter as a record within the size limit of its topic |
 //! | `login` | passwords from a file, and OAuth tokens, which change while clients run |
 //! | [`options`] | which client options may be shown |
 //! | [`partition_handle`] | state that the polling thread and a partition worker share |
@@ -36,7 +36,7 @@ pub mod group;
 pub mod headers;
 #[cfg(test)]
 pub(crate) mod letter_fixture;
-pub mod letter_limit;
+pub mod letter_record;
 mod login;
 pub mod options;
 pub mod partition_handle;

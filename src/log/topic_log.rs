@@ -10,7 +10,7 @@ use super::{Bounds, Notify};
 use crate::identity::DeviceId;
 use crate::kafka::client::Brokers;
 use crate::kafka::consumer::check_topic_id;
-use crate::kafka::letter_limit::Limit;
+use crate::kafka::letter_record::Limit;
 use crate::kafka::producer::Producer;
 use crate::kafka::topic_names::feed_topic;
 use crate::kafka::topics::{OffsetRange, StartFrom, Topics};

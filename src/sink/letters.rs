@@ -3,7 +3,7 @@
 use rdkafka::error::KafkaError as ClientError;
 
 use super::topic::{OutputTopics, too_small_limit};
-use crate::kafka::letter_limit::{self, Limit};
+use crate::kafka::letter_record::{self, Limit};
 use crate::kafka::producer::{ProducerClient, ProducerRecord, is_timestamp_refused, size};
 use crate::store::{DeadLetter, Result};
 
@@ -19,7 +19,7 @@ impl<C: ProducerClient> OutputTopics<C> {
         while !rest.is_empty() {
             let (mut records, mut bytes) = (Vec::new(), 0);
             for letter in rest {
-                let record = letter_limit::fitting_record(&self.input, letter, self.letter_limit);
+                let record = letter_record::fitting_record(&self.input, letter, self.letter_limit);
                 bytes += size(&record);
                 records.push(record);
                 if bytes >= MAX_LETTER_BYTES {
@@ -51,7 +51,7 @@ impl<C: ProducerClient> OutputTopics<C> {
         // Letters that were already accepted are sent a second time; other partitions may still
         // refuse theirs.
         for letter in &mut *letters {
-            *letter = letter_limit::without_timestamp(std::mem::take(letter));
+            *letter = letter_record::without_timestamp(std::mem::take(letter));
         }
         self.producer.send_unbatched(topic, letters).await
     }
@@ -65,7 +65,7 @@ impl<C: ProducerClient> OutputTopics<C> {
     ) -> Result<()> {
         loop {
             let limit = Limit { record: refused / 2, ..self.letter_limit };
-            let mut record = [letter_limit::fitting_record(&self.input, letter, limit)];
+            let mut record = [letter_record::fitting_record(&self.input, letter, limit)];
             let bytes = size(&record[0]);
             if bytes >= refused {
                 return Err(too_small_limit(topic, "dead letter", refused));

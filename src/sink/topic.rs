@@ -9,7 +9,7 @@ use super::position::KeptPosition;
 use super::table::{TableTopic, TableWriter};
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
-use crate::kafka::letter_limit::Limit;
+use crate::kafka::letter_record::Limit;
 use crate::kafka::partition_handle::PartitionHandle;
 use crate::kafka::producer::{ConfiguredProducer, Producer, ProducerClient};
 use crate::kafka::topics::Topics;

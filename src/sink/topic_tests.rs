@@ -6,7 +6,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::*;
 use crate::kafka::client::Brokers;
 use crate::kafka::letter_fixture::letter_with_headers;
-use crate::kafka::letter_limit;
+use crate::kafka::letter_record;
 use crate::kafka::producer::{Delivery, ProducerRecord, RecordMetadata, size};
 use crate::kafka::transactions::KafkaTransactions;
 use crate::model::change::ChangeKind;
@@ -188,7 +188,7 @@ fn a_letter_that_a_topic_refuses_is_cut_until_it_fits() {
     let lengths: Vec<_> = sent.iter().map(|record| record.value.len()).collect();
     assert_eq!(lengths, [100, 1024]);
     let is_message = |(name, value): &(String, Option<Vec<u8>>)| {
-        name == letter_limit::MESSAGE && value.as_deref() == Some(b"time has no value")
+        name == letter_record::MESSAGE && value.as_deref() == Some(b"time has no value")
     };
     assert!(sent.iter().all(|record| record.headers.iter().any(is_message)));
     let refused = block_on(self::outputs(100).send_dead_letters(&[letter(1, 10)])).unwrap_err();
@@ -203,7 +203,7 @@ fn a_letter_whose_timestamp_is_refused_has_it_in_a_header() {
     block_on(outputs.send_dead_letters(&[letter(1, 100), letter(2, 100_000)])).unwrap();
     let sent: Vec<_> = requests(&outputs).into_iter().flatten().collect();
     let is_time = |(name, value): &(String, Option<Vec<u8>>)| {
-        name == letter_limit::LOG_TIME && value.as_deref() == Some(b"1795210680123")
+        name == letter_record::LOG_TIME && value.as_deref() == Some(b"1795210680123")
     };
     assert!(sent.iter().all(|record| record.headers.iter().any(is_time)));
     let lengths: Vec<_> = sent.iter().map(|record| record.value.len()).collect();

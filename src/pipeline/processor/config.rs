@@ -1,5 +1,6 @@
 //! Settings of a processor.
 
+use super::schedule::GATHER;
 pub use crate::settings::FlushSettings;
 use crate::settings::Settings;
 
@@ -21,10 +22,6 @@ pub struct ProcessorConfig {
 }
 
 impl ProcessorConfig {
-    /// [`ProcessorConfig::gather`] of a daemon: at most an eighth of a row for each sample of a
-    /// device that sends eight within `max_staleness`.
-    pub const GATHER: u32 = 8;
-
     /// The partition workers of a daemon.
     #[must_use]
     pub fn daemon(settings: &Settings) -> Self {
@@ -33,7 +30,7 @@ impl ProcessorConfig {
             // The other half is for batches in flight and the queues of the Kafka client.
             memory: usize::try_from(settings.memory / 2).unwrap_or(usize::MAX),
             by_trip: true,
-            gather: Self::GATHER,
+            gather: GATHER,
             loads: 32,
         }
     }
@@ -46,7 +43,7 @@ impl Default for ProcessorConfig {
             flush: FlushSettings::default(),
             memory: 400_000_000,
             by_trip: false,
-            gather: Self::GATHER,
+            gather: GATHER,
             loads: 1,
         }
     }

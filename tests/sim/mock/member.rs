@@ -17,7 +17,7 @@ use tstar::internals::kafka::consumer::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, DrainResult, MemberSettings,
     new_client,
 };
-use tstar::internals::kafka::letter_limit::Limit;
+use tstar::internals::kafka::letter_record::Limit;
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::kafka::producer::Producer;
 use tstar::internals::pipeline::daemon::worker::run_worker;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tstar::internals::identity::AnyId;
 use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
-use tstar::internals::kafka::letter_limit::Limit;
+use tstar::internals::kafka::letter_record::Limit;
 use tstar::internals::kafka::producer::{
     Delivery, Producer, ProducerClient, ProducerRecord, RecordMetadata,
 };

@@ -176,5 +176,5 @@ fn cut_to(input: &str, letter: &DeadLetter, kept: PartLengths, cuts: &Cuts) -> P
 }
 
 #[cfg(test)]
-#[path = "letter_limit_tests.rs"]
+#[path = "letter_record_tests.rs"]
 mod tests;
