@@ -53,6 +53,9 @@
 //! - I9 memory and files stay bounded.
 //! - I10 SIGTERM: exit 0 within the drain limit, and nothing is read again.
 
+// What tests and benches do not need is visible in the crate alone.
+#![cfg_attr(feature = "internals", warn(unreachable_pub))]
+
 #[doc(hidden)]
 pub mod cli;
 mod http;

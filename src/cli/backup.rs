@@ -44,7 +44,7 @@ position counts: that of the file, or that of the snapshot.";
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
-pub struct BackupArgs {
+pub(crate) struct BackupArgs {
     /// The copy, which appears, or is replaced, once it is complete and checked
     #[arg(value_name = "FILE", required = true)]
     pub file: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub struct BackupArgs {
 
 /// What is copied of a keyspace.
 #[derive(Debug, Subcommand)]
-pub enum BackupPart {
+pub(crate) enum BackupPart {
     /// Copy the positions of a keyspace, before a snapshot of it is taken
     #[command(after_help = BACKUP_POSITIONS_EXAMPLES)]
     Positions(PositionsArgs),
@@ -64,7 +64,7 @@ pub enum BackupPart {
 
 /// What is put back into a keyspace.
 #[derive(Debug, Subcommand)]
-pub enum RestorePart {
+pub(crate) enum RestorePart {
     /// Put the positions of a keyspace back, after a snapshot of it was restored
     #[command(after_help = RESTORE_POSITIONS_EXAMPLES)]
     Positions(RestorePositionsArgs),
@@ -72,7 +72,7 @@ pub enum RestorePart {
 
 /// Flags of `backup positions` and `restore positions`.
 #[derive(Debug, Args)]
-pub struct PositionsArgs {
+pub(crate) struct PositionsArgs {
     /// The positions, as JSON
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -82,7 +82,7 @@ pub struct PositionsArgs {
 
 /// Flags of `restore positions`.
 #[derive(Debug, Args)]
-pub struct RestorePositionsArgs {
+pub(crate) struct RestorePositionsArgs {
     #[command(flatten)]
     pub positions: PositionsArgs,
     /// Continue although trips were erased during the snapshot
@@ -97,7 +97,7 @@ pub struct RestorePositionsArgs {
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
-pub struct RestoreArgs {
+pub(crate) struct RestoreArgs {
     /// A copy that `tstar backup` made
     #[arg(value_name = "FILE", required = true)]
     pub file: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub struct RestoreArgs {
 }
 
 /// Copies the store.
-pub async fn back_up(
+pub(crate) async fn back_up(
     args: &BackupArgs,
     context: &Context,
     printer: &mut Printer,
@@ -133,7 +133,7 @@ pub async fn back_up(
 }
 
 /// Checks a copy, and puts it in the place of the store.
-pub async fn restore(
+pub(crate) async fn restore(
     args: &RestoreArgs,
     context: &Context,
     printer: &mut Printer,

@@ -35,7 +35,7 @@ const NOTE: &str = "# (not shown): an option of kafka that may hold a secret";
 /// Flags of `config`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,
 }
@@ -68,7 +68,11 @@ struct ShowArgs {
 }
 
 /// Runs `config`.
-pub fn run(args: &ConfigArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) fn run(
+    args: &ConfigArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     match &args.command {
         ConfigCommand::Show(args) => {
             let flags = [&args.rules.0, &args.import.0, &args.reader.0, &args.server.0];

@@ -5,12 +5,12 @@ use std::io::{self, IsTerminal, Write};
 use crate::ops::{InvalidRequest, NoResult};
 
 /// Whether there is a terminal to ask on.
-pub fn is_possible() -> bool {
+pub(crate) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Asks on the terminal, and returns the line that is typed.
-pub async fn prompt(question: &str) -> anyhow::Result<String> {
+pub(crate) async fn prompt(question: &str) -> anyhow::Result<String> {
     let mut stderr = io::stderr();
     write!(stderr, "{question}")?;
     stderr.flush()?;
@@ -26,7 +26,7 @@ pub async fn prompt(question: &str) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// There is no terminal, or the answer does not confirm.
-pub async fn erasure(what: &str, device: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn erasure(what: &str, device: Option<&str>) -> anyhow::Result<()> {
     if !is_possible() {
         return Err(InvalidRequest(format!(
             "this erases {what}: this cannot be undone; pass --yes"

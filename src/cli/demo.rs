@@ -13,7 +13,7 @@ use crate::settings::{Origin, Settings};
 use crate::simulate::FleetSettings;
 use crate::store::{AnyStore, EmbeddedStore};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   tstar demo
 
@@ -25,7 +25,7 @@ const SAMPLES: &str = "tstar-demo.ndjson.gz";
 const STORE: &str = "tstar-demo.db";
 
 /// Simulates a fleet, builds its trips and looks one up.
-pub async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
     let settings = context.settings(&[])?;
     if let Some(Origin::Flag { .. }) = settings.origins.get("store") {
         let problem = format!("demo writes to its own store, sqlite:{STORE}; leave out --store");

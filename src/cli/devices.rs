@@ -16,7 +16,7 @@ Examples:
 /// Flags of `devices`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct DevicesArgs {
+pub(crate) struct DevicesArgs {
     /// Only devices with a trip that touches this UTC day
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
@@ -39,7 +39,7 @@ impl From<String> for DeviceJson {
 }
 
 /// Prints the devices in byte order, a page at a time.
-pub async fn run(
+pub(crate) async fn run(
     args: &DevicesArgs,
     context: &Context,
     printer: &mut Printer,

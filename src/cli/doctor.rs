@@ -17,7 +17,7 @@ Checks the first 10,000 rows and decodes 1,000 of them; `tstar verify` compares 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub output: ValueOutputFlags,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub struct DoctorArgs {
 }
 
 /// Runs all checks and prints their results.
-pub async fn run(
+pub(crate) async fn run(
     args: &DoctorArgs,
     context: &Context,
     printer: &mut Printer,

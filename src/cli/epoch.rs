@@ -26,7 +26,7 @@ read and no instance is running. `import` prepares an empty store for the rows o
 /// Flags of `epoch`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct EpochArgs {
+pub(crate) struct EpochArgs {
     #[command(subcommand)]
     command: EpochCommand,
     #[command(flatten)]
@@ -58,7 +58,11 @@ enum EpochCommand {
 }
 
 /// Runs `epoch`.
-pub async fn run(args: &EpochArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    args: &EpochArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     match &args.command {
         EpochCommand::Show => {
             let settings = context.settings(&[&args.server.0])?;

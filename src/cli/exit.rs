@@ -18,7 +18,7 @@ use crate::simulate::FleetError;
 use crate::source::{DecoderError, SourceError};
 use crate::store::{StoreError, StoreUrlError};
 use crate::telemetry::logging;
-pub use crate::telemetry::logging::print_status;
+pub(crate) use crate::telemetry::logging::print_status;
 
 /// No result, or a difference; not an error.
 pub const NO_RESULT: u8 = 1;
@@ -49,7 +49,7 @@ pub fn interrupted(partial: PartialResult, error: impl Into<anyhow::Error>) -> a
 }
 
 /// Adds a note about the partial result to an error if a server became unreachable midway.
-pub fn with_partial_result(error: impl Into<anyhow::Error>, partial: &str) -> anyhow::Error {
+pub(crate) fn with_partial_result(error: impl Into<anyhow::Error>, partial: &str) -> anyhow::Error {
     let error = error.into();
     let is_unreachable = code(&error) == UNREACHABLE;
     if is_unreachable { error.context(format!("stopped early; {partial}")) } else { error }
@@ -187,7 +187,7 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the outcome is known: panics after this call do not change it. A task of the CQL
 /// driver panics if one that it waits for is cancelled.
-pub fn begin_to_end() {
+pub(crate) fn begin_to_end() {
     IS_ENDING.store(true, Ordering::Release);
 }
 

@@ -28,7 +28,7 @@ is how far the device time was behind the latest one of the trip so far.";
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// Trip id: text, bytes (base32hex) or UUID
     pub id: String,
     /// All the files that the store was built from
@@ -47,7 +47,7 @@ pub struct ExplainArgs {
 }
 
 /// Prints the history of a trip.
-pub async fn run(
+pub(crate) async fn run(
     args: &ExplainArgs,
     context: &Context,
     printer: &mut Printer,

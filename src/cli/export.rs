@@ -40,7 +40,7 @@ writes no file, if a trip cannot be read.";
 /// Flags of `export`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// Only the trips of this device
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
@@ -89,7 +89,7 @@ fn form_parser() -> impl TypedValueParser<Value = Form> {
 }
 
 /// Prints the selected trips, in bounded memory.
-pub async fn run(
+pub(crate) async fn run(
     args: &ExportArgs,
     context: &Context,
     printer: &mut Printer,

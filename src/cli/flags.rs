@@ -21,17 +21,17 @@ use crate::settings::{
     Group, Kind, LogFormat, Setting, Settings, SettingsError, SettingsFile, exposed_files,
     unknown_env,
 };
-pub use crate::telemetry::clock_ms;
+pub(crate) use crate::telemetry::clock_ms;
 use crate::telemetry::{self, logging};
 use crate::timeline::StopRule;
 use crate::views::{Detail, Form, PathRule, enumerated};
 
 /// Keys and values of the settings that flags name.
-pub type SettingValues = Vec<(&'static str, String)>;
+pub(crate) type SettingValues = Vec<(&'static str, String)>;
 
 /// Flags of every command.
 #[derive(Clone, Debug, Default, Args)]
-pub struct GlobalFlags {
+pub(crate) struct GlobalFlags {
     #[arg(long, global = true, value_name = "URL", help = help_of("store"))]
     pub store: Option<String>,
     /// Settings file [default: ./tstar.toml, if it exists]
@@ -41,7 +41,7 @@ pub struct GlobalFlags {
 
 /// The surroundings of a command: global flags, environment and clock.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub(crate) struct Context {
     global: GlobalFlags,
     env: Vec<(String, String)>,
     /// The reader's clock, ms since 1970.
@@ -53,12 +53,12 @@ pub struct Context {
 
 impl Context {
     /// The context of a run that starts now; `env` holds the `TSTAR_*` variables.
-    pub fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(global: GlobalFlags, env: Vec<(String, String)>) -> Self {
         Self { global, env, now_ms: clock_ms(), user: None, warnings: Warnings::default() }
     }
 
     /// Warns of unknown `TSTAR_*` variables.
-    pub fn warn(&self) {
+    pub(crate) fn warn(&self) {
         for warning in unknown_env(&self.env) {
             exit::print_status(&format!("warning: {warning}"));
         }
@@ -68,7 +68,7 @@ impl Context {
     ///
     /// # Errors
     /// All faults of the settings at once.
-    pub fn settings(&self, flags: &[&SettingValues]) -> Result<Settings, SettingsError> {
+    pub(crate) fn settings(&self, flags: &[&SettingValues]) -> Result<Settings, SettingsError> {
         let file = SettingsFile::read(self.global.config.as_deref())?;
         if let (None, Some(found)) = (&self.global.config, &file) {
             self.warnings.print([format!("settings are read from ./{}", found.name)]);
@@ -85,7 +85,7 @@ impl Context {
     ///
     /// # Errors
     /// All faults of the settings at once, or metrics cannot be recorded.
-    pub fn start_daemon(&self, flags: &[&SettingValues]) -> anyhow::Result<Settings> {
+    pub(crate) fn start_daemon(&self, flags: &[&SettingValues]) -> anyhow::Result<Settings> {
         let settings = self.settings(flags);
         match settings.as_ref().map(|settings| settings.log_format).unwrap_or_default() {
             LogFormat::Text => logging::init_text(),
@@ -104,7 +104,7 @@ macro_rules! setting_flags {
     ($($(#[$doc:meta])* $name:ident: $($group:ident)+;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, Default)]
-        pub struct $name(pub SettingValues);
+        pub(crate) struct $name(pub SettingValues);
 
         impl $name {
             const GROUPS: &'static [Group] = &[$(Group::$group),+];
@@ -173,7 +173,7 @@ impl OverrideFlags {
     ///
     /// # Errors
     /// All faults of the settings at once.
-    pub fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
+    pub(crate) fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
         let settings = context.settings(&[&self.0])?;
         let given = ["map", "time_unit", "speed_unit"].map(|key| settings.is_given(key));
         let Settings { map, time_unit, speed_unit, time_zone, time_format, .. } = settings;
@@ -189,7 +189,7 @@ impl OverrideFlags {
 
 /// Resources for trips that are built only to be compared or previewed.
 #[derive(Clone, Debug, Args)]
-pub struct WorkspaceFlags {
+pub(crate) struct WorkspaceFlags {
     /// Folder for temporary files; removed when the command ends
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     pub work_dir: PathBuf,
@@ -239,7 +239,7 @@ fn with_flags(command: Command, groups: &[Group]) -> Command {
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// A table for people.
     Table,
     /// One JSON object per line.
@@ -283,7 +283,7 @@ impl ValueEnum for Format {
 
 impl Format {
     /// The format as the writer of trips knows it; `None` for a table.
-    pub fn form(self) -> Option<Form> {
+    pub(crate) fn form(self) -> Option<Form> {
         match self {
             Self::Table => None,
             Self::Ndjson => Some(Form::Ndjson),
@@ -296,7 +296,7 @@ impl Format {
 
 /// How the output is printed, in the first `FORMATS` formats.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Output<const FORMATS: usize> {
+pub(crate) struct Output<const FORMATS: usize> {
     /// Output format [default: table on a terminal, else ndjson]
     #[arg(long, value_name = "FORMAT", value_parser = format_parser(FORMATS))]
     format: Option<Format>,
@@ -306,13 +306,13 @@ pub struct Output<const FORMATS: usize> {
 }
 
 /// How trips are printed: in every format.
-pub type OutputFlags = Output<{ usize::MAX }>;
+pub(crate) type OutputFlags = Output<{ usize::MAX }>;
 
 /// How a list is printed whose values are text: as a table, NDJSON, JSON or CSV.
-pub type ListOutputFlags = Output<4>;
+pub(crate) type ListOutputFlags = Output<4>;
 
 /// How another result is printed: as a table, NDJSON or JSON.
-pub type ValueOutputFlags = Output<3>;
+pub(crate) type ValueOutputFlags = Output<3>;
 
 fn format_parser(formats: usize) -> impl TypedValueParser<Value = Format> {
     let formats = Format::value_variants().iter().take(formats);
@@ -323,14 +323,14 @@ fn format_parser(formats: usize) -> impl TypedValueParser<Value = Format> {
 
 impl<const FORMATS: usize> Output<FORMATS> {
     /// The format of the flags, else `default`.
-    pub fn format(&self, default: Format) -> Format {
+    pub(crate) fn format(&self, default: Format) -> Format {
         if self.json { Format::Json } else { self.format.unwrap_or(default) }
     }
 }
 
 /// Which trips are printed, by their times.
 #[derive(Clone, Debug, Args)]
-pub struct SpanFlags {
+pub(crate) struct SpanFlags {
     /// Only trips that touch this UTC day
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
@@ -347,7 +347,7 @@ pub struct SpanFlags {
 
 impl SpanFlags {
     /// Which trips the flags select.
-    pub fn span(&self) -> anyhow::Result<TripSpan<'_>> {
+    pub(crate) fn span(&self) -> anyhow::Result<TripSpan<'_>> {
         if let Some(prefix) = &self.prefix {
             return Ok(TripSpan::Prefix(prefix));
         }
@@ -362,7 +362,7 @@ impl SpanFlags {
 
 /// Which trips are printed, by their tags.
 #[derive(Clone, Debug, Default, Args)]
-pub struct TagFlag {
+pub(crate) struct TagFlag {
     /// Only trips with this tag, or with any value of the key; several have to match
     #[arg(long, value_name = "KEY[=VALUE]")]
     pub tag: Vec<TagFilter>,
@@ -370,7 +370,7 @@ pub struct TagFlag {
 
 /// Whether to print the samples, and the stops.
 #[derive(Clone, Debug, Default, Args)]
-pub struct PathFlag {
+pub(crate) struct PathFlag {
     /// Add the samples
     #[arg(long, help = path_help())]
     pub path: bool,
@@ -413,7 +413,7 @@ fn path_help() -> String {
 
 impl PathFlag {
     /// What is printed of the path.
-    pub fn detail(&self) -> Detail {
+    pub(crate) fn detail(&self) -> Detail {
         let default = StopRule::default();
         let stops = self.stops.then(|| StopRule {
             radius_m: self.stop_radius.unwrap_or(default.radius_m),
@@ -423,7 +423,7 @@ impl PathFlag {
     }
 
     /// Rejects `--path` for formats that cannot hold samples.
-    pub fn check(&self, format: Format) -> Result<(), InvalidRequest> {
+    pub(crate) fn check(&self, format: Format) -> Result<(), InvalidRequest> {
         let names = Form::names(|spec| spec.path == PathRule::Never);
         let cannot = [&["table"][..], &names].concat();
         if self.path && format.form().is_none_or(|form| form.spec().path == PathRule::Never) {

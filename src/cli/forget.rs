@@ -46,7 +46,7 @@ rerun.";
 /// Flags of `forget`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ForgetArgs {
+pub(crate) struct ForgetArgs {
     /// Device id
     #[arg(required_unless_present_any = ["all_before", "new_key"], conflicts_with = "all_before")]
     pub device: Option<String>,
@@ -80,7 +80,7 @@ pub struct ForgetArgs {
 }
 
 /// Erases, or sends the control records that do.
-pub async fn run(
+pub(crate) async fn run(
     args: &ForgetArgs,
     context: &Context,
     printer: &mut Printer,

@@ -18,7 +18,7 @@ fn is_regular(path: &str) -> bool {
 ///
 /// # Errors
 /// The file cannot be read, or holds no tokens.
-pub fn tokens(path: &str, settings: &Settings) -> anyhow::Result<Tokens> {
+pub(crate) fn tokens(path: &str, settings: &Settings) -> anyhow::Result<Tokens> {
     const KEY: &str = "token_file";
     let content = settings.secret_text(KEY, path)?;
     let fixed = (!is_regular(path)).then(|| content.clone());
@@ -70,7 +70,7 @@ fn split(content: &[u8]) -> Option<(&[u8], &[u8])> {
 ///
 /// # Errors
 /// The files cannot be read or used, or the program was built without TLS.
-pub fn certificate(settings: &Settings) -> anyhow::Result<Option<Tls>> {
+pub(crate) fn certificate(settings: &Settings) -> anyhow::Result<Option<Tls>> {
     let http = &settings.http;
     if http.tls_cert.is_empty() {
         return Ok(None);

@@ -32,7 +32,7 @@ Examples:
 /// Flags of `id`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct IdArgs {
+pub(crate) struct IdArgs {
     #[command(subcommand)]
     command: IdCommand,
 }
@@ -80,7 +80,7 @@ enum IdForm {
 }
 
 /// Runs `id`.
-pub fn run(args: &IdArgs, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) fn run(args: &IdArgs, printer: &mut Printer) -> anyhow::Result<()> {
     match &args.command {
         IdCommand::Encode { device, time, form } => {
             let id = TripId::new(device.as_str(), DeviceTime(parse_time(time)?))?;

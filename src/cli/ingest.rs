@@ -28,7 +28,7 @@ Rerun a stopped import to continue it: files are recognised by their content.";
 /// Flags of `ingest`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct IngestArgs {
+pub(crate) struct IngestArgs {
     /// NDJSON, CSV, GPX or NMEA; plain, .gz or .zst; - for stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -48,7 +48,7 @@ pub struct IngestArgs {
 }
 
 /// Builds the trips of the files and prints the summary.
-pub async fn run(
+pub(crate) async fn run(
     args: &IngestArgs,
     context: &Context,
     printer: &mut Printer,
@@ -62,7 +62,10 @@ pub async fn run(
 }
 
 /// Reads files into the store of the settings, with a progress bar.
-pub async fn import(files: &[PathBuf], settings: &Settings) -> anyhow::Result<IngestOutcome> {
+pub(crate) async fn import(
+    files: &[PathBuf],
+    settings: &Settings,
+) -> anyhow::Result<IngestOutcome> {
     let request = IngestRequest { files, rules: &settings.rules_request(), settings };
     ingest(request, &stop::on_signals, &mut FileProgress::default()).await
 }

@@ -31,7 +31,7 @@ still has are read. Exits 65 if no sample is found, and 1 if there is no record.
 /// Flags of `inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct InspectArgs {
+pub(crate) struct InspectArgs {
     /// Files of any format, plain, .gz or .zst; - for stdin
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -57,7 +57,7 @@ struct Inspection<'a> {
 }
 
 /// Inspects the input and prints what was found.
-pub async fn run(
+pub(crate) async fn run(
     args: &InspectArgs,
     context: &Context,
     printer: &mut Printer,

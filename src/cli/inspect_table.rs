@@ -11,7 +11,7 @@ use crate::ops::inspect::{
 const BAR: usize = 30;
 
 /// Prints what was found, for people.
-pub fn print(
+pub(crate) fn print(
     outcome: &InspectOutcome,
     command: Option<&str>,
     printer: &mut Printer,

@@ -36,7 +36,7 @@ a UUID that is not found may or may not have been erased.";
 /// Flags of `lookup`.
 #[derive(Debug, Args)]
 #[command(after_help = LOOKUP_EXAMPLES)]
-pub struct LookupArgs {
+pub(crate) struct LookupArgs {
     /// Device id
     pub device: String,
     /// RFC 3339 with any offset, or ms since 1970
@@ -49,7 +49,7 @@ pub struct LookupArgs {
 /// Flags of `trip`.
 #[derive(Debug, Args)]
 #[command(after_help = TRIP_EXAMPLES)]
-pub struct TripArgs {
+pub(crate) struct TripArgs {
     /// Trip id: text, bytes (base32hex) or UUID
     pub id: String,
     #[command(flatten)]
@@ -93,7 +93,7 @@ impl TripFlags {
 }
 
 /// Prints the trip of a device that covers a time.
-pub async fn lookup(
+pub(crate) async fn lookup(
     args: &LookupArgs,
     context: &Context,
     printer: &mut Printer,
@@ -123,7 +123,11 @@ fn with_unit_hint(error: anyhow::Error, time: &str) -> anyhow::Error {
 }
 
 /// Prints the trip that covers the time of an id.
-pub async fn trip(args: &TripArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn trip(
+    args: &TripArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let find = async |store: &AnyStore| {
         let FoundTrip { row, matched, .. } = lookup::by_id(store, &args.id).await?;
         let extras = Extras {

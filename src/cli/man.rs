@@ -21,7 +21,7 @@ replaced. `man -l FILE` shows a page; `man` finds pages in the folders man1 of M
 /// Flags of `man`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// Folder to write the pages to; created if it does not exist
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
@@ -31,7 +31,11 @@ pub struct ManArgs {
 ///
 /// # Errors
 /// The folder cannot be created, or a page cannot be written.
-pub fn run(args: &ManArgs, command: clap::Command, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) fn run(
+    args: &ManArgs,
+    command: clap::Command,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let folder = &args.out;
     let shown = folder.display();
     let created = fs::create_dir_all(folder);

@@ -12,51 +12,55 @@ use crate::store::TripRow;
 use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
 
 /// The output, and whether it is a terminal.
-pub struct Printer {
+pub(crate) struct Printer {
     out: BufWriter<StdoutLock<'static>>,
     terminal: bool,
 }
 
 impl Printer {
     /// Prints to stdout.
-    pub fn stdout() -> Self {
+    pub(crate) fn stdout() -> Self {
         let stdout = io::stdout().lock();
         let terminal = stdout.is_terminal();
         Self { out: BufWriter::with_capacity(1 << 16, stdout), terminal }
     }
 
     /// Whether the output is a terminal.
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
     /// The output format: a table on a terminal, else NDJSON, unless a flag names another.
-    pub fn format<const FORMATS: usize>(&self, flags: &Output<FORMATS>) -> Format {
+    pub(crate) fn format<const FORMATS: usize>(&self, flags: &Output<FORMATS>) -> Format {
         flags.format(if self.terminal { Format::Table } else { Format::Ndjson })
     }
 
     /// The underlying writer.
-    pub fn out(&mut self) -> &mut dyn Write {
+    pub(crate) fn out(&mut self) -> &mut dyn Write {
         &mut self.out
     }
 
     /// Writes bytes.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
     }
 
     /// Writes a line.
-    pub fn line(&mut self, line: &str) -> io::Result<()> {
+    pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.out, "{line}")
     }
 
     /// Writes a value as JSON, on a line.
-    pub fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         Ok(self.line(&serde_json::to_string(value)?)?)
     }
 
     /// Writes values as one array on a line, or as NDJSON.
-    pub fn values(&mut self, values: &[impl Serialize], format: Format) -> anyhow::Result<()> {
+    pub(crate) fn values(
+        &mut self,
+        values: &[impl Serialize],
+        format: Format,
+    ) -> anyhow::Result<()> {
         match format {
             Format::Json => self.json(&values),
             _ => values.iter().try_for_each(|value| self.json(value)),
@@ -64,7 +68,7 @@ impl Printer {
     }
 
     /// Writes values as a table, a row for each, or as JSON.
-    pub fn rows<T: Serialize, const N: usize>(
+    pub(crate) fn rows<T: Serialize, const N: usize>(
         &mut self,
         values: &[T],
         format: Format,
@@ -79,7 +83,7 @@ impl Printer {
     }
 
     /// Writes an object as a table of these fields, or as JSON on a line.
-    pub fn object(
+    pub(crate) fn object(
         &mut self,
         object: &serde_json::Value,
         fields: &[&str],
@@ -92,7 +96,7 @@ impl Printer {
     }
 
     /// Prints counts: as a table on a terminal, else as JSON, unless a flag names a format.
-    pub fn summary(
+    pub(crate) fn summary(
         &mut self,
         counts: &impl Counts,
         format: Option<SummaryFormat>,
@@ -106,7 +110,7 @@ impl Printer {
     }
 
     /// Flushes the buffer.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
@@ -114,7 +118,7 @@ impl Printer {
     ///
     /// # Errors
     /// The format is not text, and the output is a terminal.
-    pub fn data(&mut self, form: Form) -> Result<&mut dyn Write, InvalidRequest> {
+    pub(crate) fn data(&mut self, form: Form) -> Result<&mut dyn Write, InvalidRequest> {
         if self.terminal && form.spec().is_binary() {
             let problem = format!("{} is not text; redirect the output", form.spec().name);
             return Err(InvalidRequest(problem));
@@ -132,7 +136,7 @@ impl Printer {
     }
 
     /// Prints one trip; as JSON it is one object, not an array.
-    pub fn answer(
+    pub(crate) fn answer(
         &mut self,
         row: &TripRow,
         extras: &Extras,
@@ -150,7 +154,7 @@ impl Printer {
     }
 
     /// Prints a list of trips.
-    pub fn list(
+    pub(crate) fn list(
         &mut self,
         rows: &[(TripRow, Extras)],
         format: Format,
@@ -176,7 +180,7 @@ const ROWS: usize = 1000;
 
 /// Prints values one at a time: as tables, as CSV, as an array with a value on each line, or as
 /// NDJSON.
-pub struct ListPrinter<const N: usize> {
+pub(crate) struct ListPrinter<const N: usize> {
     format: Format,
     columns: [&'static str; N],
     rows: Vec<[String; N]>,
@@ -185,12 +189,12 @@ pub struct ListPrinter<const N: usize> {
 
 impl<const N: usize> ListPrinter<N> {
     /// A list in this format; rows of tables and of CSV have these columns.
-    pub fn new(format: Format, columns: [&'static str; N]) -> Self {
+    pub(crate) fn new(format: Format, columns: [&'static str; N]) -> Self {
         Self { format, columns, rows: Vec::new(), is_empty: true }
     }
 
     /// Prints the next value.
-    pub fn print<T: Serialize + From<V>, V>(
+    pub(crate) fn print<T: Serialize + From<V>, V>(
         &mut self,
         value: V,
         cells: impl Fn(&V) -> [String; N],
@@ -219,7 +223,7 @@ impl<const N: usize> ListPrinter<N> {
     }
 
     /// Prints the header of a list without values, which is nothing in NDJSON.
-    pub fn print_header(&mut self, printer: &mut Printer) -> anyhow::Result<()> {
+    pub(crate) fn print_header(&mut self, printer: &mut Printer) -> anyhow::Result<()> {
         match self.format {
             Format::Table if self.is_empty => self.print_table(printer),
             Format::Csv if self.is_empty => Ok(printer.line(&self.columns.join(","))?),
@@ -233,7 +237,7 @@ impl<const N: usize> ListPrinter<N> {
     }
 
     /// Prints the end of the list.
-    pub fn finish(mut self, printer: &mut Printer) -> anyhow::Result<()> {
+    pub(crate) fn finish(mut self, printer: &mut Printer) -> anyhow::Result<()> {
         match (self.format, self.is_empty) {
             (Format::Table, _) if !self.rows.is_empty() => self.print_table(printer)?,
             (Format::Json, true) => printer.line("[]")?,

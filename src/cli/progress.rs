@@ -16,12 +16,12 @@ use crate::source::Batch;
 use crate::telemetry::logging;
 
 /// Whether progress is shown: on stderr, if that is a terminal.
-pub fn is_shown() -> bool {
+pub(crate) fn is_shown() -> bool {
     std::io::stderr().is_terminal()
 }
 
 /// The progress bar of a use case that reads files: on stderr, hidden unless that is a terminal.
-pub struct FileProgress {
+pub(crate) struct FileProgress {
     bar: ProgressBar,
     /// The file that is being read.
     file: Arc<str>,
@@ -76,7 +76,7 @@ impl ReadProgress for FileProgress {
 }
 
 /// The style of a bar.
-pub fn style(template: &str) -> ProgressStyle {
+pub(crate) fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is a constant that is right")
 }
 
@@ -85,7 +85,7 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Prints or logs events. Repeated warnings are limited: an unreachable server causes several a
 /// second.
-pub fn notify() -> OnEvent {
+pub(crate) fn notify() -> OnEvent {
     let printed: Mutex<BTreeMap<String, Instant>> = Mutex::default();
     Arc::new(move |event| {
         if matches!(event, DaemonEvent::Needs(_)) {
@@ -137,7 +137,7 @@ fn log_event(event: &DaemonEvent) {
 }
 
 /// Prints or logs events, except for assignments, which a one-shot command has no use for.
-pub fn notify_warnings() -> OnEvent {
+pub(crate) fn notify_warnings() -> OnEvent {
     let notify = notify();
     Arc::new(move |event| {
         if !matches!(event, DaemonEvent::Consumer(ConsumerEvent::Assigned { .. })) {

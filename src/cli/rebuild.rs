@@ -39,7 +39,7 @@ The store is only read. To switch, point readers at the new one, and `tstar run`
 /// Flags of `rebuild`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct RebuildArgs {
+pub(crate) struct RebuildArgs {
     /// The files that were imported; none for a store of a topic
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -77,7 +77,7 @@ struct ReportJson {
 }
 
 /// Builds the other store and compares both.
-pub async fn run(
+pub(crate) async fn run(
     args: &RebuildArgs,
     context: &Context,
     printer: &mut Printer,

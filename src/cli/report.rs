@@ -15,7 +15,7 @@ use super::table;
 
 /// Output format of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SummaryFormat {
+pub(crate) enum SummaryFormat {
     /// Human-readable table
     Table,
     /// One JSON object
@@ -23,14 +23,14 @@ pub enum SummaryFormat {
 }
 
 /// Counts for people, and as JSON for programs.
-pub trait Counts: Serialize {
+pub(crate) trait Counts: Serialize {
     /// The counts as a table.
     fn table(&self) -> String;
 }
 
 /// The summary as JSON. Clients parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     delivered: u64,
     #[serde(flatten)]
     samples: SampleSummary,
@@ -47,7 +47,7 @@ pub struct Summary {
 
 /// The summary of `tstar run` as JSON: that of an import, and the writes.
 #[derive(Debug, Serialize)]
-pub struct RunSummary {
+pub(crate) struct RunSummary {
     #[serde(flatten)]
     summary: Summary,
     trips_written: u64,
@@ -56,12 +56,12 @@ pub struct RunSummary {
 
 impl RunSummary {
     /// What is hardly meant so.
-    pub fn warnings(&self) -> &[Warning] {
+    pub(crate) fn warnings(&self) -> &[Warning] {
         &self.summary.warnings
     }
 
     /// The summary of a run. The store's total is unknown: other instances write to it, too.
-    pub fn new(counts: &SampleCounts) -> Self {
+    pub(crate) fn new(counts: &SampleCounts) -> Self {
         let warnings = conflicting(counts).into_iter().collect();
         let summary = Summary { warnings, ..Summary::new(counts, None) };
         Self { summary, trips_written: counts.trips_written, flushes: counts.flushes }
@@ -77,7 +77,7 @@ impl Counts for RunSummary {
 
 /// Counts of samples by result, without counts of trips.
 #[derive(Debug)]
-pub struct SampleSummary {
+pub(crate) struct SampleSummary {
     /// Each with its heading in tables.
     counts: Vec<(String, ReportedCount)>,
     dropped: BTreeMap<&'static str, u64>,
@@ -88,7 +88,7 @@ pub struct SampleSummary {
 
 impl SampleSummary {
     /// The counts of a run.
-    pub fn new(counts: &SampleCounts) -> Self {
+    pub(crate) fn new(counts: &SampleCounts) -> Self {
         let with_heading = |it: ReportedCount| (format!("  {}", it.name), it);
         Self {
             counts: counts.reported().into_iter().map(with_heading).collect(),
@@ -103,7 +103,7 @@ impl SampleSummary {
     }
 
     /// Name and value of each line of the table.
-    pub fn pairs(&self) -> impl Iterator<Item = (&str, String)> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, String)> {
         let counts = self.counts.iter().map(|(heading, it)| (heading.as_str(), with_parts(it)));
         let pairs = counts.chain([
             ("  dropped", by_reason(&self.dropped)),
@@ -137,7 +137,7 @@ fn by_kind<S: Serializer>(arrivals: &ArrivalCounts, serializer: S) -> Result<S::
 
 impl Summary {
     /// The summary of a run; `trips` is the store's total, if known.
-    pub fn new(counts: &SampleCounts, trips: Option<u64>) -> Self {
+    pub(crate) fn new(counts: &SampleCounts, trips: Option<u64>) -> Self {
         Self {
             delivered: counts.delivered,
             samples: SampleSummary::new(counts),
@@ -151,7 +151,7 @@ impl Summary {
     }
 
     /// The summary of an import.
-    pub fn of_import(outcome: &IngestOutcome) -> Self {
+    pub(crate) fn of_import(outcome: &IngestOutcome) -> Self {
         let (problems, warnings) = (outcome.problems.clone(), outcome.warnings.clone());
         Self { problems, warnings, ..Self::new(&outcome.counts, Some(outcome.trips)) }
     }

@@ -36,7 +36,7 @@ SIGTERM stores what was read, commits and exits with 0; a second signal exits at
 /// Flags of `run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// Start on the first run: earliest, latest or a time
     #[arg(long, value_name = "WHERE")]
     pub from: Option<String>,
@@ -62,7 +62,7 @@ pub struct RunArgs {
 }
 
 /// Parses `--from`: where reading starts on the first run.
-pub fn parse_from(text: &str) -> Result<StartFrom, InvalidRequest> {
+pub(crate) fn parse_from(text: &str) -> Result<StartFrom, InvalidRequest> {
     match text {
         "earliest" => Ok(StartFrom::Earliest),
         "latest" => Ok(StartFrom::Latest),
@@ -79,7 +79,11 @@ pub fn parse_from(text: &str) -> Result<StartFrom, InvalidRequest> {
 }
 
 /// Builds trips from the topic until a signal comes.
-pub async fn run(args: &RunArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    args: &RunArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let (topic, server, http) = (&args.topic.0, &args.server.0, &args.http.0);
     let flags = [&args.rules.0, topic, server, &args.entries.0, http];
     let settings = context.start_daemon(&flags)?;

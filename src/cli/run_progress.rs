@@ -130,14 +130,14 @@ fn delay(seconds: f64) -> String {
 }
 
 /// Shows the progress of a daemon from its events and its counters.
-pub struct RunProgress {
+pub(crate) struct RunProgress {
     began: Instant,
     lines: Mutex<Lines>,
 }
 
 impl RunProgress {
     /// The progress of a daemon that starts now.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { began: Instant::now(), lines: Mutex::new(Lines::new()) }
     }
 
@@ -146,12 +146,12 @@ impl RunProgress {
     }
 
     /// Takes an event of the daemon into account.
-    pub fn hear(&self, event: &DaemonEvent) {
+    pub(crate) fn hear(&self, event: &DaemonEvent) {
         self.lines().hear(event, self.began.elapsed());
     }
 
     /// Prints lines as they are due. Never completes.
-    pub async fn show(&self, status: impl Fn() -> LogStatus, print: impl Fn(&str)) {
+    pub(crate) async fn show(&self, status: impl Fn() -> LogStatus, print: impl Fn(&str)) {
         let mut ticks = tokio::time::interval(TICK);
         loop {
             ticks.tick().await;

@@ -38,7 +38,7 @@ Creates what is missing and changes nothing else. Use a replication factor of 3 
 /// Flags of `schema`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct SchemaArgs {
+pub(crate) struct SchemaArgs {
     #[command(subcommand)]
     command: SchemaCommand,
 }
@@ -124,7 +124,7 @@ impl SchemaFile {
 }
 
 /// Runs `schema`.
-pub async fn run(
+pub(crate) async fn run(
     args: &SchemaArgs,
     context: &Context,
     printer: &mut Printer,

@@ -33,7 +33,7 @@ SIGTERM completes running requests and exits with 0.";
 /// Flags of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub http: HttpFlags,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct ServeArgs {
 }
 
 /// Answers until a signal comes.
-pub async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<()> {
     let ServeArgs { http, reader, server, brokers, memory, entries } = args;
     let flags = [&http.0, &reader.0, &server.0, &brokers.0, &memory.0, &entries.0];
     let settings = context.start_daemon(&flags)?;
@@ -74,7 +74,7 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Serves the page over the demo's store until a signal comes. The demo succeeds without it.
-pub async fn after_demo(settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn after_demo(settings: &Settings) -> anyhow::Result<()> {
     let Some(address) = settings.http.listen else { return Ok(()) };
     match bind(address).await {
         Ok(listener) => {
@@ -89,7 +89,7 @@ pub async fn after_demo(settings: &Settings) -> anyhow::Result<()> {
 
 /// The HTTP server of `run`, unless it is off. The default address may be in use, as by another
 /// instance on this machine: then this one runs without HTTP.
-pub async fn serve_alongside(
+pub(crate) async fn serve_alongside(
     settings: &Settings,
     reading: Reading,
     stop: &Cancel,
@@ -106,7 +106,7 @@ pub async fn serve_alongside(
 }
 
 /// The daemon of the process of a server.
-pub struct Reading {
+pub(crate) struct Reading {
     /// Whether the log is read.
     pub log: Readiness,
     /// Its partition workers.
@@ -116,7 +116,7 @@ pub struct Reading {
 }
 
 /// A running HTTP server.
-pub struct HttpServer {
+pub(crate) struct HttpServer {
     serving: JoinHandle<()>,
     opening: JoinHandle<()>,
 }
@@ -126,7 +126,7 @@ impl HttpServer {
     ///
     /// # Errors
     /// The store URL or the token file cannot be used.
-    pub fn start(
+    pub(crate) fn start(
         listener: TcpListener,
         settings: &Settings,
         reading: Option<Reading>,
@@ -150,7 +150,7 @@ impl HttpServer {
     }
 
     /// Waits until the last request is answered.
-    pub async fn ended(self) {
+    pub(crate) async fn ended(self) {
         // A panic has ended the process already, by the panic hook.
         self.serving.await.ok();
         self.opening.abort();

@@ -22,7 +22,7 @@ The same seed gives the same bytes.";
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct SimulateArgs {
+pub(crate) struct SimulateArgs {
     /// Number of devices
     #[arg(long, value_name = "N", default_value_t = FleetSettings::default().devices)]
     pub devices: u32,
@@ -43,7 +43,7 @@ pub struct SimulateArgs {
 }
 
 /// Prints the samples, or sends them if a flag names brokers or a topic.
-pub async fn run(
+pub(crate) async fn run(
     args: &SimulateArgs,
     context: &Context,
     printer: &mut Printer,

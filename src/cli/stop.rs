@@ -41,7 +41,7 @@ impl Stoppable {
 ///
 /// # Errors
 /// The system cannot install the handler or start the thread.
-pub fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
+pub(crate) fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
     let (sender, signal) = watch::channel(None);
     let newest = Some(Stoppable { signal: sender, partial });
     let mut stoppable = STOPPABLE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ fn stop(signal: i32) {
 ///
 /// # Errors
 /// The system cannot install the handler.
-pub fn ignore_size_limit() -> std::io::Result<()> {
+pub(crate) fn ignore_size_limit() -> std::io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map(|_| ())
 }
 

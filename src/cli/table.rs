@@ -9,7 +9,11 @@ use crate::views::{Answer, Extras, OWN_FIELDS, TripJson};
 
 /// Rows under a header; the cells of the columns `right` are aligned to the right. Hidden
 /// characters are made visible.
-pub fn rows<const N: usize>(columns: [&str; N], right: &[usize], rows: &[[String; N]]) -> String {
+pub(crate) fn rows<const N: usize>(
+    columns: [&str; N],
+    right: &[usize],
+    rows: &[[String; N]],
+) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(columns.map(Cell::new));
     for number in right {
@@ -24,7 +28,7 @@ pub fn rows<const N: usize>(columns: [&str; N], right: &[usize], rows: &[[String
 }
 
 /// One trip, a line per value.
-pub fn answer(trip: &TripJson, extras: &Extras) -> String {
+pub(crate) fn answer(trip: &TripJson, extras: &Extras) -> String {
     let answer = Answer { trip: trip.clone(), extras };
     fields(&serde_json::to_value(answer).expect("an answer is plain data"), &line_order())
 }
@@ -44,7 +48,7 @@ fn line_order() -> Vec<&'static str> {
 }
 
 /// The fields of an object, a line per field, in the given order.
-pub fn fields(object: &serde_json::Value, order: &[&str]) -> String {
+pub(crate) fn fields(object: &serde_json::Value, order: &[&str]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for name in order {
@@ -73,7 +77,7 @@ fn value_text(value: &serde_json::Value) -> String {
 }
 
 /// Trips, a line per trip.
-pub fn list(trips: &[TripJson]) -> String {
+pub(crate) fn list(trips: &[TripJson]) -> String {
     let cells = |trip: &TripJson| {
         [
             trip.id.clone(),
@@ -90,7 +94,7 @@ pub fn list(trips: &[TripJson]) -> String {
 }
 
 /// Names and values, a line per pair.
-pub fn pairs(pairs: &[(&str, String)]) -> String {
+pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for (name, value) in pairs {
@@ -100,6 +104,6 @@ pub fn pairs(pairs: &[(&str, String)]) -> String {
 }
 
 /// Counts with their shares; `name` is the header of the first column.
-pub fn counts(name: &str, counts: &[[String; 3]]) -> String {
+pub(crate) fn counts(name: &str, counts: &[[String; 3]]) -> String {
     rows([name, "samples", "share"], &[1, 2], counts)
 }

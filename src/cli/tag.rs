@@ -26,7 +26,7 @@ Any id that the trip ever had works, in any form. Prints the tags of the trip af
 /// Flags of `tag`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct TagArgs {
+pub(crate) struct TagArgs {
     /// Trip id: text, bytes (base32hex) or UUID
     pub id: String,
     /// Tags to set: up to 64 keys of A-Z a-z 0-9 . _ - each, values of up to 4096 bytes
@@ -43,7 +43,7 @@ pub struct TagArgs {
 
 /// A key and its new value.
 #[derive(Clone, Debug)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     key: TagKey,
     value: TagValue,
 }
@@ -63,7 +63,11 @@ impl FromStr for Assignment {
 }
 
 /// Changes the tags of a trip, then prints them.
-pub async fn run(args: &TagArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    args: &TagArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let settings = context.settings(&[&args.cluster.0])?;
     let store = settings.reader().await?;
     let feed = TagFeed::of_store(&store, || settings.brokers()).await?;

@@ -7,7 +7,7 @@ use crate::model::time::{format_time, parse_time};
 use crate::ops::InvalidRequest;
 
 /// Numbers of ten digits: seconds since 2001, but ms of the first months of 1970.
-pub const SECONDS_SINCE_2001: Range<i64> = 1_000_000_000..10_000_000_000;
+pub(crate) const SECONDS_SINCE_2001: Range<i64> = 1_000_000_000..10_000_000_000;
 
 /// Numbers that are years.
 const YEARS: RangeInclusive<i64> = 1970..=2100;
@@ -16,7 +16,7 @@ const YEARS: RangeInclusive<i64> = 1970..=2100;
 ///
 /// # Errors
 /// It is not a time, or it looks like a number of seconds or like a year.
-pub fn parse_flag_time(flag: &str, text: &str) -> anyhow::Result<i64> {
+pub(crate) fn parse_flag_time(flag: &str, text: &str) -> anyhow::Result<i64> {
     let time_ms = parse_time(text)?;
     check_unit(flag, text)?;
     Ok(time_ms)
@@ -26,7 +26,7 @@ pub fn parse_flag_time(flag: &str, text: &str) -> anyhow::Result<i64> {
 ///
 /// # Errors
 /// It looks like one.
-pub fn check_unit(flag: &str, text: &str) -> Result<(), InvalidRequest> {
+pub(crate) fn check_unit(flag: &str, text: &str) -> Result<(), InvalidRequest> {
     let Ok(number) = text.parse::<i64>() else { return Ok(()) };
     let meant = if SECONDS_SINCE_2001.contains(&number) {
         let ms = number * 1000;
@@ -44,7 +44,7 @@ pub fn check_unit(flag: &str, text: &str) -> Result<(), InvalidRequest> {
 ///
 /// # Errors
 /// One is not a time or looks like one in another unit, or they are in the wrong order.
-pub fn parse_range(
+pub(crate) fn parse_range(
     from: Option<&str>,
     to: Option<&str>,
 ) -> anyhow::Result<(Option<i64>, Option<i64>)> {

@@ -34,7 +34,7 @@ t_star in the id. --day includes trips that started on the day before and touch 
     after_help = EXAMPLES,
     mut_arg("day", |it| it.help("Only trips that touch this UTC day; without a device, of all devices"))
 )]
-pub struct TripsArgs {
+pub(crate) struct TripsArgs {
     /// Device id
     #[arg(required_unless_present = "day")]
     pub device: Option<String>,
@@ -58,7 +58,7 @@ pub struct TripsArgs {
 
 /// Order by start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OrderFlag {
+pub(crate) enum OrderFlag {
     /// Earliest first
     Asc,
     /// Latest first
@@ -75,7 +75,11 @@ impl From<OrderFlag> for Order {
 }
 
 /// Prints the selected trips. A device that the store knows may have none.
-pub async fn run(args: &TripsArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    args: &TripsArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let store = context.settings(&[&args.server.0])?.reader().await?;
     let format = printer.format(&args.output);
     args.path.check(format)?;

@@ -32,7 +32,7 @@ const MAX_SHOWN: usize = 100;
 /// Flags of `verify`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// All the files that were imported; none for a store of a topic
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -54,7 +54,7 @@ pub struct VerifyArgs {
 }
 
 /// Compares a store with its log.
-pub async fn run(
+pub(crate) async fn run(
     args: &VerifyArgs,
     context: &Context,
     printer: &mut Printer,

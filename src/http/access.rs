@@ -19,14 +19,14 @@ use super::token::{Right, Token, basic_password, bearer};
 use super::trip_response::with_header;
 
 /// Name of the cookie without TLS.
-pub const COOKIE: &str = "tstar";
+pub(crate) const COOKIE: &str = "tstar";
 
 /// Name of the cookie with TLS: browsers accept it from this host only, and only over TLS.
-pub const SECURE_COOKIE: &str = "__Host-tstar";
+pub(crate) const SECURE_COOKIE: &str = "__Host-tstar";
 
 /// How a request is authorised.
 #[derive(Clone, Debug)]
-pub enum Access {
+pub(crate) enum Access {
     /// The server has no token.
     Open,
     /// By a token.
@@ -38,7 +38,7 @@ pub enum Access {
 impl Access {
     /// The token of the request or of its login.
     #[must_use]
-    pub fn token(&self) -> Option<&Arc<Token>> {
+    pub(crate) fn token(&self) -> Option<&Arc<Token>> {
         match self {
             Self::Open => None,
             Self::Token(token) | Self::Session(_, token) => Some(token),
@@ -47,7 +47,7 @@ impl Access {
 
     /// The session of the request.
     #[must_use]
-    pub fn session(&self) -> Option<&Used> {
+    pub(crate) fn session(&self) -> Option<&Used> {
         match self {
             Self::Session(used, _) => Some(used),
             Self::Open | Self::Token(_) => None,
@@ -56,7 +56,7 @@ impl Access {
 
     /// Whose limits count: those of the login, or else of the address.
     #[must_use]
-    pub fn client(&self, peer: Peer) -> ClientKey {
+    pub(crate) fn client(&self, peer: Peer) -> ClientKey {
         match self.session() {
             Some(used) => ClientKey::Session(used.key),
             None => ClientKey::Network(peer.network()),
@@ -65,13 +65,13 @@ impl Access {
 
     /// Whether the request has a right.
     #[must_use]
-    pub fn has(&self, right: Right) -> bool {
+    pub(crate) fn has(&self, right: Right) -> bool {
         self.token().is_none_or(|token| token.rights().has(right))
     }
 }
 
 /// Rejects a token without a right.
-pub fn require(token: &Token, right: Right) -> Result<(), Problem> {
+pub(crate) fn require(token: &Token, right: Right) -> Result<(), Problem> {
     match token.rights().has(right) {
         true => Ok(()),
         false => Err(forbidden(token.name(), right)),
@@ -155,7 +155,7 @@ impl App {
 
 /// Rejects requests that are not authorised. With a cookie, requests other than reads have to come
 /// from a page of this server.
-pub async fn require_auth(
+pub(crate) async fn require_auth(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
@@ -191,7 +191,7 @@ impl App {
 }
 
 /// Rejects authorised requests without a right.
-pub async fn require_right(
+pub(crate) async fn require_right(
     State((app, right)): State<(Arc<App>, Right)>,
     Extension(access): Extension<Access>,
     request: Request,
@@ -209,7 +209,7 @@ const APP_CHALLENGE: &str = "Basic realm=\"tstar\", charset=\"UTF-8\", Bearer";
 /// Rejects requests without a token that may write, as a bearer or as the password of Basic
 /// authentication: many apps know no other. A cookie does not count, nor does a password with a
 /// request of a page of another origin.
-pub async fn require_token(
+pub(crate) async fn require_token(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,

@@ -72,7 +72,7 @@ macro_rules! routes {
             params $params,
             request_body(description = $body, content((Value = "application/json"))),
             responses((status = 200, description = $done, body = $type, example = json!($answer))))]
-        pub async fn $handler(call: Call, request: Request) -> Result<Json<Value>, Problem> {
+        pub(crate) async fn $handler(call: Call, request: Request) -> Result<Json<Value>, Problem> {
             let body = receive(&call, request).await?;
             let name = stringify!($handler);
             ingest(&call, concat!("/v1/in/", stringify!($handler)), body, preset(name)).await?;
@@ -110,7 +110,7 @@ routes! {
     operation_id = "inTraccarClient", security(("token" = []), ("password" = [])),
     request_body(description = "A location", content((Value = "application/json"))),
     responses((status = 200, description = "The location is durable", body = Value, example = json!({}))))]
-pub async fn traccar_client(call: Call, request: Request) -> Result<Json<Value>, Problem> {
+pub(crate) async fn traccar_client(call: Call, request: Request) -> Result<Json<Value>, Problem> {
     let mut body = receive(&call, request).await?;
     let query = parameters(&call.uri);
     let preset = match body.bytes.trim_ascii().is_empty() && !query.is_empty() {
@@ -140,7 +140,7 @@ pub async fn traccar_client(call: Call, request: Request) -> Result<Json<Value>,
         ("accuracy" = Option<String>, Query, description = "Accuracy, m"),
     ),
     responses((status = 200, description = "The location is durable", body = Value, example = json!({}))))]
-pub async fn osmand(call: Call) -> Result<Json<Value>, Problem> {
+pub(crate) async fn osmand(call: Call) -> Result<Json<Value>, Problem> {
     // The request counts already, as it has no body.
     let (bytes, share) = (parameters(&call.uri), call.app.bodies.share());
     ingest(&call, TRACCAR_CLIENT, Limited { bytes, share, permit: None }, &OSMAND).await?;

@@ -22,7 +22,7 @@ const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Why a request is not authorised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
+pub(crate) enum Denied {
     /// It has neither a token nor a cookie.
     Missing,
     /// Its token is not one of the server's.
@@ -59,7 +59,7 @@ const REFUSED: Kind = ("refused", None);
 
 /// The last lines of each kind and client.
 #[derive(Debug, Default)]
-pub struct Limited(Mutex<HashMap<(Kind, IpAddr), Line>>);
+pub(crate) struct Limited(Mutex<HashMap<(Kind, IpAddr), Line>>);
 
 impl Limited {
     /// Counts an event. `Some` if it gets a line: the number of those that got none since the last
@@ -102,7 +102,7 @@ impl Limited {
 
     /// Counts a request that is not authorised, and logs one whose token is wrong: a request
     /// without any, or with a session that has ended, is not an attack.
-    pub fn unauthorized(&self, denied: Denied, route: &str, client: Peer) {
+    pub(crate) fn unauthorized(&self, denied: Denied, route: &str, client: Peer) {
         telemetry::unauthorized(denied.name());
         match denied {
             Denied::Missing | Denied::NoSession => (),
@@ -116,7 +116,7 @@ impl Limited {
     }
 
     /// Counts and logs a request whose token lacks a right.
-    pub fn forbidden(&self, token: &str, route: &str, client: Peer) {
+    pub(crate) fn forbidden(&self, token: &str, route: &str, client: Peer) {
         telemetry::unauthorized("forbidden");
         let what = format!("token `{token}`, which lacks the right, for {route}");
         self.log("request", &what, Some(token), client);
@@ -124,7 +124,7 @@ impl Limited {
 }
 
 /// The route of logins.
-pub const LOGIN: &str = "/v1/login";
+pub(crate) const LOGIN: &str = "/v1/login";
 
 fn address(Peer(client): Peer) -> String {
     client.to_canonical().to_string()
@@ -141,7 +141,7 @@ fn more(suppressed: u64) -> String {
 impl Limited {
     /// Logs a login (`login`) or a logout (`logout`), unless the client had a line of one with this
     /// token just now.
-    pub fn session(&self, action: &'static str, token: &Token, client: Peer) {
+    pub(crate) fn session(&self, action: &'static str, token: &Token, client: Peer) {
         let kind = (action, Some(token.key()));
         let admitted = self.admit(kind, client.network(), Instant::now());
         let Some(suppressed) = admitted else { return };
@@ -155,7 +155,7 @@ impl Limited {
 
 /// Logs a change of a tag, whose value is not part of the line. `outcome` is `ok`, or the code of
 /// the problem.
-pub fn changed_tag(
+pub(crate) fn changed_tag(
     (token, client): (Option<&str>, Peer),
     (action, verb): (&str, &str),
     (trip, key): (&str, &str),

@@ -16,16 +16,16 @@ use super::budget::{MAX_BODIES, Share};
 use super::problem::Problem;
 
 /// Maximum size of a login, in bytes.
-pub const MAX_LOGIN: usize = 4 << 10;
+pub(crate) const MAX_LOGIN: usize = 4 << 10;
 
 /// Maximum size of a lookup of many pairs, in bytes.
-pub const MAX_LOOKUP: usize = 1 << 20;
+pub(crate) const MAX_LOOKUP: usize = 1 << 20;
 
 /// Maximum size of a tag, in bytes: a value of which each character is escaped.
-pub const MAX_TAG: usize = 32 << 10;
+pub(crate) const MAX_TAG: usize = 32 << 10;
 
 /// Maximum size of a body of samples, in bytes, decompressed.
-pub const MAX_SAMPLES: usize = MAX_BODIES / 4;
+pub(crate) const MAX_SAMPLES: usize = MAX_BODIES / 4;
 
 /// Maximum time between two frames of a body.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 const CHUNK: usize = 64 << 10;
 
 /// A body of at most `MAX` bytes; gzip is decompressed.
-pub struct Limited<const MAX: usize> {
+pub(crate) struct Limited<const MAX: usize> {
     /// The decompressed body.
     pub bytes: Vec<u8>,
     /// Its share of the memory of all bodies.
@@ -69,7 +69,7 @@ impl<const MAX: usize> FromRequest<Arc<App>> for Limited<MAX> {
 
 /// Rejects a body that the client calls something else than JSON. Programs that do not say what
 /// they send, or send JSON as a form or as text, are understood.
-pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     const UNSPECIFIC: [&str; 4] = [
         "application/octet-stream",
         "application/x-ndjson",

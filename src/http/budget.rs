@@ -7,21 +7,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::problem::Problem;
 
 /// Maximum memory of all request bodies, in bytes: four of the largest.
-pub const MAX_BODIES: usize = 64 << 20;
+pub(crate) const MAX_BODIES: usize = 64 << 20;
 
 /// Maximum size of an answer, in bytes.
-pub const MAX_ANSWER: usize = 32 << 20;
+pub(crate) const MAX_ANSWER: usize = 32 << 20;
 
 /// Maximum memory of all answers being sent, in bytes.
-pub const MAX_ANSWERS: usize = 64 << 20;
+pub(crate) const MAX_ANSWERS: usize = 64 << 20;
 
 /// A memory limit that requests share.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget(Arc<Semaphore>);
 
 /// The budget has too few bytes left.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Exhausted;
+pub(crate) struct Exhausted;
 
 impl From<Exhausted> for Problem {
     fn from(_: Exhausted) -> Self {
@@ -31,17 +31,17 @@ impl From<Exhausted> for Problem {
 
 impl Budget {
     /// A budget of `max` bytes.
-    pub fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self(Arc::new(Semaphore::new(max)))
     }
 
     /// An empty share.
-    pub fn share(&self) -> Share {
+    pub(crate) fn share(&self) -> Share {
         Share { budget: self.clone(), held: None }
     }
 
     /// Reserves `bytes`.
-    pub fn reserve(&self, bytes: usize) -> Result<Share, Exhausted> {
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = self.share();
         share.grow(bytes).map(|()| share)
     }
@@ -49,7 +49,7 @@ impl Budget {
 
 /// A part of a [`Budget`], returned to it on drop.
 #[derive(Debug)]
-pub struct Share {
+pub(crate) struct Share {
     budget: Budget,
     held: Option<OwnedSemaphorePermit>,
 }
@@ -57,7 +57,7 @@ pub struct Share {
 impl Share {
     /// Reserves `bytes` more, or fails at once. It never waits: two requests that hold a share and
     /// wait for more would deadlock.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let bytes = u32::try_from(bytes).map_err(|_| Exhausted)?;
         let more = Arc::clone(&self.budget.0).try_acquire_many_owned(bytes);
         let more = more.map_err(|_| Exhausted)?;
@@ -69,7 +69,7 @@ impl Share {
     }
 
     /// Returns up to `bytes` to the budget.
-    pub fn shrink(&mut self, bytes: usize) {
+    pub(crate) fn shrink(&mut self, bytes: usize) {
         if let Some(held) = &mut self.held {
             drop(held.split(bytes.min(held.num_permits())));
         }

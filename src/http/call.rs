@@ -15,7 +15,7 @@ use super::params::Params;
 use super::problem::Problem;
 
 /// A request without its body.
-pub struct Call {
+pub(crate) struct Call {
     pub app: Arc<App>,
     pub params: Params,
     pub headers: HeaderMap,
@@ -42,13 +42,13 @@ impl FromRequestParts<Arc<App>> for Call {
 
 impl Call {
     /// The name of the token of the request.
-    pub fn token_name(&self) -> Option<&str> {
+    pub(crate) fn token_name(&self) -> Option<&str> {
         self.access.token().map(|token| token.name())
     }
 }
 
 /// The variable segments of a URL path.
-pub struct Segments<T>(pub T);
+pub(crate) struct Segments<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Segments<T> {
     type Rejection = Problem;

@@ -93,7 +93,7 @@ impl App {
 
 /// An event with its cursor.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct FeedEvent {
+pub(crate) struct FeedEvent {
     /// Cursor of the event: pass it as `after` to get the events that follow.
     seq: FeedCursor,
     /// The event; its `type` is started, grown, merged or forgotten.
@@ -103,7 +103,7 @@ pub struct FeedEvent {
 
 /// A page of events.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ChangePage {
+pub(crate) struct ChangePage {
     /// Events, oldest first.
     changes: Vec<FeedEvent>,
     /// Cursor of the next page: pass it as `after`.
@@ -127,7 +127,7 @@ pub struct ChangePage {
             body = Problem, example = json!(changes_gone("events up to 41 are no longer retained", 42))),
         (status = 501, description = NO_FEED, body = Problem, example = json!(no_changes("the store has no change feed"))),
     ))]
-pub async fn list(mut call: Call) -> Result<Json<ChangePage>, Problem> {
+pub(crate) async fn list(mut call: Call) -> Result<Json<ChangePage>, Problem> {
     let (app, params) = (&call.app, &mut call.params);
     let (after, limit) = (params.read("after", FeedCursor::parse), params.limit());
     params.finish()?;
@@ -161,7 +161,7 @@ pub async fn list(mut call: Call) -> Result<Json<ChangePage>, Problem> {
         (status = 501, description = NO_FEED, body = Problem, example = json!(no_changes("the store has no change feed"))),
         (status = 503, description = "Too many streams"),
     ))]
-pub async fn follow(mut call: Call) -> Result<Response, Problem> {
+pub(crate) async fn follow(mut call: Call) -> Result<Response, Problem> {
     call.params.finish()?;
     let Call { app, access, peer, headers, .. } = call;
     let slot = acquire_stream(&app, &access, peer)?;

@@ -10,12 +10,12 @@ use super::token::TokenKey;
 
 /// Address of the other end of a connection: the client, or a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(pub IpAddr);
+pub(crate) struct Peer(pub IpAddr);
 
 impl Peer {
     /// The address that limits apply to: an IPv4 address, or the /64 network of an IPv6 host.
     #[must_use]
-    pub fn network(self) -> IpAddr {
+    pub(crate) fn network(self) -> IpAddr {
         match self.0.to_canonical() {
             IpAddr::V6(address) => {
                 let prefix = u128::from(address) >> 64 << 64;
@@ -28,7 +28,7 @@ impl Peer {
     /// The limit of this client: `given`; if that is 0, an eighth of `all`, and `all` for this
     /// machine, as a proxy on it may serve many clients.
     #[must_use]
-    pub fn limit(self, given: usize, all: usize) -> usize {
+    pub(crate) fn limit(self, given: usize, all: usize) -> usize {
         match given {
             0 if self.0.to_canonical().is_loopback() => all,
             0 => (all / 8).max(1),
@@ -39,7 +39,7 @@ impl Peer {
 
 /// Whose requests are limited together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ClientKey {
+pub(crate) enum ClientKey {
     /// A login.
     Session(SessionKey),
     /// A token, wherever it is used, with its logins.
@@ -50,7 +50,7 @@ pub enum ClientKey {
 
 /// What each client holds now, by client.
 #[derive(Debug)]
-pub struct PerClient<K>(Arc<Mutex<HashMap<K, usize>>>);
+pub(crate) struct PerClient<K>(Arc<Mutex<HashMap<K, usize>>>);
 
 impl<K> Default for PerClient<K> {
     fn default() -> Self {
@@ -64,13 +64,18 @@ fn lock<K>(counts: &Mutex<HashMap<K, usize>>) -> MutexGuard<'_, HashMap<K, usize
 
 impl<K: Clone + Eq + Hash> PerClient<K> {
     /// Acquires a slot for a client, unless it already holds `max`.
-    pub fn acquire(&self, client: K, max: usize) -> Option<ClientSlot<K>> {
+    pub(crate) fn acquire(&self, client: K, max: usize) -> Option<ClientSlot<K>> {
         self.acquire_many(client, 1, max)
     }
 
     /// Acquires a slot of some weight, unless the client then holds more than `max`. One that holds
     /// nothing gets a slot of any weight.
-    pub fn acquire_many(&self, client: K, weight: usize, max: usize) -> Option<ClientSlot<K>> {
+    pub(crate) fn acquire_many(
+        &self,
+        client: K,
+        weight: usize,
+        max: usize,
+    ) -> Option<ClientSlot<K>> {
         let mut counts = lock(&self.0);
         let held = counts.entry(client.clone()).or_default();
         if *held > 0 && held.saturating_add(weight) > max {
@@ -83,7 +88,7 @@ impl<K: Clone + Eq + Hash> PerClient<K> {
 
 /// A slot of a client, released on drop.
 #[derive(Debug)]
-pub struct ClientSlot<K: Eq + Hash> {
+pub(crate) struct ClientSlot<K: Eq + Hash> {
     counts: Arc<Mutex<HashMap<K, usize>>>,
     client: K,
     weight: usize,

@@ -70,7 +70,7 @@ const NO_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; ch
     connection: close\r\ncontent-length: 28\r\n\r\nthis address needs https://\n";
 
 /// Serves connections until the server drains, then waits up to [`DRAIN`] for those in progress.
-pub async fn serve(listener: TcpListener, router: Router, app: &App) {
+pub(crate) async fn serve(listener: TcpListener, router: Router, app: &App) {
     let (http, mut phase) = (&app.options.settings.http, app.phase());
     let buffer = socket2::SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER);
     if let Err(error) = buffer {

@@ -9,19 +9,20 @@ use super::list_options::{bbox_schema, fields_schema};
 use super::params::{MAX_LIMIT, MAX_SIMPLIFY_M, MAX_STOP_S};
 use crate::timeline::StopRule;
 
-pub const TRIP_ID: &str = "Text, key or UUID form";
+pub(crate) const TRIP_ID: &str = "Text, key or UUID form";
 
-pub const MIN_VERSION: &str =
+pub(crate) const MIN_VERSION: &str =
     "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`";
 
 /// Of 503 where `min_version` is a parameter.
-pub const NOT_YET: &str = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`";
+pub(crate) const NOT_YET: &str = "The server is over a limit, the store is unavailable, or the answer may lack `min_version` (`not_yet`); see `Retry-After`";
 
 /// Of 403 where a tag is changed.
-pub const FORBIDDEN_CHANGE: &str = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)";
+pub(crate) const FORBIDDEN_CHANGE: &str = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `write` (`forbidden`)";
 
 /// Of 412.
-pub const CHANGED: &str = "The tag was changed (`changed`); `tag` is the one that counts, or null";
+pub(crate) const CHANGED: &str =
+    "The tag was changed (`changed`); `tag` is the one that counts, or null";
 
 fn query(name: &str, description: &str, schema: impl Into<RefOr<Schema>>) -> ParameterBuilder {
     ParameterBuilder::new()
@@ -56,7 +57,7 @@ macro_rules! parameters {
     ($($(#[$doc:meta])*
         $name:ident = [$($own:expr),* $(,)?] $(, $others:ident, [$($more:expr),* $(,)?])?;)+) => {$(
         $(#[$doc])*
-        pub struct $name;
+        pub(crate) struct $name;
 
         impl IntoParams for $name {
             fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {

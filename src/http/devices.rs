@@ -23,7 +23,7 @@ const CONCURRENCY: usize = 16;
 
 /// Where a device was last.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct LastSeen {
+pub(crate) struct LastSeen {
     /// Time of its last sample.
     #[schema(format = DateTime)]
     time: String,
@@ -36,7 +36,7 @@ pub struct LastSeen {
 
 /// A device.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Device {
+pub(crate) struct Device {
     /// Device id, as in its samples.
     #[schema(example = "truck 17")]
     device_id: String,
@@ -80,7 +80,7 @@ impl Device {
 
 /// A page of devices.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct DevicePage {
+pub(crate) struct DevicePage {
     /// Devices, ordered by the bytes of their ids.
     devices: Vec<Device>,
     /// Cursor of the next page; null on the last page.
@@ -101,7 +101,7 @@ pub struct DevicePage {
         (status = 200, description = "A page; `Link` is the URL of the next", body = DevicePage,
             example = json!({"devices": [Device::example()], "next": null})),
     ))]
-pub async fn list(mut call: Call) -> Result<Response, Problem> {
+pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
     let params = &mut call.params;
     let (day, limit, cursor) = (params.day(), params.limit(), params.cursor());
     let has_last = params.flag_or("last", true);

@@ -17,7 +17,7 @@ use crate::views::{
 const START_MS: i64 = 1_795_208_400_000;
 
 /// Device of the examples.
-pub const DEVICE: &str = "truck-17";
+pub(crate) const DEVICE: &str = "truck-17";
 
 /// The time of minutes after the start.
 fn at(minutes: i64) -> DeviceTime {
@@ -25,7 +25,7 @@ fn at(minutes: i64) -> DeviceTime {
 }
 
 /// The time of minutes after the start, as text.
-pub fn time(minutes: i64) -> String {
+pub(crate) fn time(minutes: i64) -> String {
     format_time(at(minutes).ms())
 }
 
@@ -44,7 +44,7 @@ fn row() -> TripRow {
 }
 
 /// The id of a time.
-pub fn id(minutes: i64) -> String {
+pub(crate) fn id(minutes: i64) -> String {
     text_id(DEVICE, at(minutes)).expect("the id has a text form")
 }
 
@@ -54,17 +54,17 @@ fn trip_with(extras: Extras) -> TripAnswer {
     TripAnswer { trip, extras: Extras { tags, open: Some(false), ..extras } }
 }
 
-pub fn trip() -> TripAnswer {
+pub(crate) fn trip() -> TripAnswer {
     trip_with(Extras::default())
 }
 
 /// The trip as the answer to a lookup of its retired id.
-pub fn retired_trip() -> TripAnswer {
+pub(crate) fn retired_trip() -> TripAnswer {
     let (matched, merged) = (Some(Match::Retired), Some(true));
     trip_with(Extras { requested_id: Some(id(10)), matched, merged, ..Extras::default() })
 }
 
-pub fn geojson() -> Value {
+pub(crate) fn geojson() -> Value {
     let mut text = Vec::new();
     let writer = TripWriter::new(&mut text, Form::GeoJson, Detail::default());
     let written = writer.and_then(|mut writer| {
@@ -76,12 +76,12 @@ pub fn geojson() -> Value {
 }
 
 /// The event of the merge.
-pub fn merged_event() -> Value {
+pub(crate) fn merged_event() -> Value {
     let change = Change { kind: ChangeKind::Merged, retired: vec![at(10)], row: 0 };
     let text = event::event(&change, &row()).expect("the ids have text forms");
     serde_json::from_str(&text).expect("it is JSON")
 }
 
-pub fn explanation() -> Explanation {
+pub(crate) fn explanation() -> Explanation {
     Explanation::from_row(&row(), &id(10), at(10), &[]).expect("the ids have text forms")
 }

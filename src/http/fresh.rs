@@ -34,7 +34,7 @@ impl App {
 
 impl Params {
     /// The version that the answer has to include.
-    pub fn min_version(&mut self) -> Option<Version> {
+    pub(crate) fn min_version(&mut self) -> Option<Version> {
         let parse = |text: &str| match text.parse() {
             Ok(version) if version >= 0 => Ok(Version(version)),
             _ => Err(format!("`{text}` is not a version; use `version` of a trip")),

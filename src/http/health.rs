@@ -14,7 +14,7 @@ use super::token::Right;
 
 /// A condition of readiness.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Check {
+pub(crate) struct Check {
     /// `store` or `log`.
     name: &'static str,
     /// Whether the condition is met.
@@ -25,7 +25,7 @@ pub struct Check {
 
 /// Readiness, and the conditions with `?verbose`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Ready {
+pub(crate) struct Ready {
     /// Whether all conditions are met.
     ready: bool,
     /// The conditions; present with `?verbose` only.
@@ -36,7 +36,7 @@ pub struct Ready {
 
 /// Version of the program.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Version {
+pub(crate) struct Version {
     /// Package version.
     version: &'static str,
     /// Git commit of the build.
@@ -46,7 +46,7 @@ pub struct Version {
 /// Liveness: 200 while the process runs. Checks nothing else, as a restart would not help.
 #[utoipa::path(get, path = "/livez", tag = "health", operation_id = "livez", security(()),
     responses((status = 200, description = "The process runs", body = String, content_type = "text/plain")))]
-pub async fn live() -> &'static str {
+pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
@@ -57,7 +57,11 @@ pub async fn live() -> &'static str {
         (status = 200, description = "Ready", body = Ready, example = json!({"ready": true})),
         (status = 503, description = "Not ready", body = Ready, example = json!({"ready": false})),
     ))]
-pub async fn ready(State(app): State<Arc<App>>, query: RawQuery, headers: HeaderMap) -> Response {
+pub(crate) async fn ready(
+    State(app): State<Arc<App>>,
+    query: RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let store = match app.store() {
         Ok(store) => store.check().await.err().map(|error| (error.kind(), error.to_string())),
         Err(_) => Some(("not_reached", "not connected yet".to_owned())),
@@ -91,7 +95,7 @@ fn has_name(pair: &str, name: &str) -> bool {
 #[utoipa::path(get, path = "/version", tag = "health", operation_id = "version", security(()),
     responses((status = 200, description = "Version and commit", body = Version,
         example = json!({"version": env!("CARGO_PKG_VERSION"), "commit": "50074b4c6b5b"}))))]
-pub async fn version() -> Json<Version> {
+pub(crate) async fn version() -> Json<Version> {
     Json(Version { version: env!("CARGO_PKG_VERSION"), commit: env!("TSTAR_COMMIT") })
 }
 
@@ -99,7 +103,7 @@ pub async fn version() -> Json<Version> {
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics",
     responses((status = 200,
         description = "Metrics in the Prometheus text format", body = String, content_type = "text/plain")))]
-pub async fn metrics() -> Response {
+pub(crate) async fn metrics() -> Response {
     let kind = crate::telemetry::CONTENT_TYPE;
     ([(header::CONTENT_TYPE, kind)], crate::telemetry::render()).into_response()
 }

@@ -12,12 +12,12 @@ use crate::views::{Detail, Form, PathRule, TRIP_FIELDS};
 
 /// The formats of lists besides JSON, and their media types. The name of a format, after a dot,
 /// ends the URL path of the list.
-pub fn list_forms() -> impl Iterator<Item = (Form, &'static str)> {
+pub(crate) fn list_forms() -> impl Iterator<Item = (Form, &'static str)> {
     Form::ALL.into_iter().filter_map(|form| Some((form, form.spec().list_type?)))
 }
 
 /// The format that the client prefers: the first in its `Accept` header that lists have.
-pub fn accepted(headers: &HeaderMap) -> Form {
+pub(crate) fn accepted(headers: &HeaderMap) -> Form {
     let values = headers.get_all(header::ACCEPT).into_iter();
     let mut types = values.filter_map(|it| it.to_str().ok()).flat_map(|text| text.split(','));
     let form = |text: &str| {
@@ -35,7 +35,7 @@ pub fn accepted(headers: &HeaderMap) -> Form {
 }
 
 /// Schema of a `bbox`.
-pub fn bbox_schema() -> ObjectBuilder {
+pub(crate) fn bbox_schema() -> ObjectBuilder {
     let (longitude, latitude) = ("-?(1[0-7][0-9]|[0-9]{1,2})", "-?[0-8]?[0-9]");
     let numbers = [longitude, latitude, longitude, latitude];
     text_schema(&numbers.map(|number| format!("{number}([.][0-9]{{1,9}})?")).join(","))
@@ -43,7 +43,7 @@ pub fn bbox_schema() -> ObjectBuilder {
 }
 
 /// Schema of `fields`.
-pub fn fields_schema() -> ObjectBuilder {
+pub(crate) fn fields_schema() -> ObjectBuilder {
     let name = format!("({})", TRIP_FIELDS.join("|"));
     text_schema(&format!("{name}(,{name})*")).examples(["id,start_time,distance_m"])
 }
@@ -55,7 +55,7 @@ fn text_schema(pattern: &str) -> ObjectBuilder {
 
 /// Which trips a list contains, and how it is written.
 #[derive(Clone, Debug)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     /// Maximum number of trips of a page.
     pub limit: usize,
     /// Which trips.
@@ -70,7 +70,7 @@ pub struct ListOptions {
 
 impl ListOptions {
     /// Whether the answer needs the samples.
-    pub fn reads_path(&self) -> bool {
+    pub(crate) fn reads_path(&self) -> bool {
         self.detail.stops.is_some() || self.has_path()
     }
 
@@ -81,7 +81,7 @@ impl ListOptions {
     }
 
     /// What a page contains.
-    pub fn request(&self) -> PageRequest {
+    pub(crate) fn request(&self) -> PageRequest {
         let (limit, filter) = (self.limit, self.filter.clone());
         let (reads_path, reads_tags) = (self.reads_path(), self.reads_tags());
         PageRequest { limit, max_bytes: MAX_LIST, filter, reads_path, reads_tags }
@@ -98,7 +98,7 @@ impl ListOptions {
 
 impl Params {
     /// The options of a list in a format.
-    pub fn list_options(&mut self, form: Form) -> ListOptions {
+    pub(crate) fn list_options(&mut self, form: Form) -> ListOptions {
         let (limit, mut detail) = (self.limit(), self.detail());
         let bbox = self.read("bbox", Bbox::parse);
         let tag = self.read("tag", str::parse);
@@ -120,7 +120,7 @@ impl Params {
 
 impl Params {
     /// Rejects stops in formats that cannot hold them.
-    pub fn check_stops(&mut self, detail: Detail, form: Form) {
+    pub(crate) fn check_stops(&mut self, detail: Detail, form: Form) {
         if detail.stops.is_some() && !matches!(form, Form::Json | Form::Ndjson) {
             self.fault("stops", format!("{} cannot hold stops; use JSON", form.spec().name));
         }

@@ -39,7 +39,7 @@ const SMALL: usize = 8 << 10;
 const COMPRESSION: usize = 256 << 10;
 
 /// Counts requests by route and status.
-pub async fn measure(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
+pub(crate) async fn measure(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
     let route = path.as_ref().map_or("none", MatchedPath::as_str).to_owned();
     let began = Instant::now();
     let response = next.run(request).await;
@@ -51,7 +51,7 @@ pub async fn measure(path: Option<MatchedPath>, request: Request, next: Next) ->
 }
 
 /// Rejects requests with two `Host` headers or a host name that is not allowed.
-pub async fn check_host(
+pub(crate) async fn check_host(
     State(app): State<Arc<App>>,
     request: Request,
     next: Next,
@@ -83,7 +83,7 @@ fn is_by_address(headers: &HeaderMap) -> bool {
 }
 
 /// Aborts requests that take longer than [`MAX_TIME`], on every route.
-pub async fn limit_time(request: Request, next: Next) -> Result<Response, Problem> {
+pub(crate) async fn limit_time(request: Request, next: Next) -> Result<Response, Problem> {
     tokio::time::timeout(MAX_TIME, next.run(request)).await.map_err(|_| {
         let detail = format!("the request took more than {} s", MAX_TIME.as_secs());
         Problem::cut_off(StatusCode::SERVICE_UNAVAILABLE, "slow_request", detail)
@@ -92,7 +92,7 @@ pub async fn limit_time(request: Request, next: Next) -> Result<Response, Proble
 
 /// Limits concurrent requests. One with a body counts once the body is complete
 /// ([`super::body::Limited`]), so that slow uploads do not block other clients.
-pub async fn limit_requests(
+pub(crate) async fn limit_requests(
     State(app): State<Arc<App>>,
     request: Request,
     next: Next,
@@ -135,7 +135,7 @@ fn answer_limits(access: &Access, peer: Peer) -> impl Iterator<Item = (ClientKey
 
 /// Limits the memory of each answer, of those of a client and of all answers. An answer counts
 /// until its client has read it.
-pub async fn limit_memory(
+pub(crate) async fn limit_memory(
     State(app): State<Arc<App>>,
     Extension(access): Extension<Access>,
     Extension(peer): Extension<Peer>,
@@ -172,7 +172,7 @@ pub async fn limit_memory(
 }
 
 /// The security and cache headers of every answer that has none of its own.
-pub fn headers(app: &App) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+pub(crate) fn headers(app: &App) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let policy = policy(app.options.settings.http.tiles.as_deref());
     let fixed = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -188,13 +188,13 @@ pub fn headers(app: &App) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
 }
 
 /// Answers requests to unknown paths.
-pub async fn not_found() -> Response {
+pub(crate) async fn not_found() -> Response {
     let detail = "this path does not exist; see /openapi.json";
     Problem::new(StatusCode::NOT_FOUND, "not_found", detail).into_response()
 }
 
 /// Answers requests with a method that the path does not support.
-pub async fn method_not_allowed() -> Response {
+pub(crate) async fn method_not_allowed() -> Response {
     let detail = "this path does not support this method; see /openapi.json";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).into_response()
 }

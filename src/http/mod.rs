@@ -73,10 +73,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use app::{App, Options};
-pub use phase::OpenStore;
+pub(crate) use phase::OpenStore;
 pub use reloaded::Tls;
 use token::Right;
-pub use tokens::{TokenSet, Tokens};
+pub(crate) use tokens::TokenSet;
+pub use tokens::Tokens;
 
 /// Routes with their OpenAPI descriptions.
 type Routes = OpenApiRouter<Arc<App>>;

@@ -27,12 +27,12 @@ fn is_same_origin(headers: &HeaderMap, is_tls: bool) -> Option<bool> {
     Some(is_scheme && authority.eq_ignore_ascii_case(host))
 }
 
-pub fn foreign(detail: &str) -> Problem {
+pub(crate) fn foreign(detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
 }
 
 /// Rejects requests from pages of other origins.
-pub fn reject_foreign(headers: &HeaderMap, is_tls: bool) -> Result<(), Problem> {
+pub(crate) fn reject_foreign(headers: &HeaderMap, is_tls: bool) -> Result<(), Problem> {
     let is_from_page = headers.contains_key(FETCH_SITE) || headers.contains_key(header::ORIGIN);
     match is_same_origin(headers, is_tls) {
         Some(true) => Ok(()),
@@ -42,7 +42,7 @@ pub fn reject_foreign(headers: &HeaderMap, is_tls: bool) -> Result<(), Problem> 
 }
 
 /// Rejects requests that are not from a page of this server.
-pub fn require_same(headers: &HeaderMap, is_tls: bool) -> Result<(), Problem> {
+pub(crate) fn require_same(headers: &HeaderMap, is_tls: bool) -> Result<(), Problem> {
     match is_same_origin(headers, is_tls) {
         Some(true) => Ok(()),
         _ => Err(foreign(
@@ -54,7 +54,7 @@ pub fn require_same(headers: &HeaderMap, is_tls: bool) -> Result<(), Problem> {
 
 /// Whether the client uses TLS, which the server or a proxy terminates. The headers need no trust:
 /// a client that sends false ones only loses its own cookie.
-pub fn is_secure(headers: &HeaderMap, is_tls: bool) -> bool {
+pub(crate) fn is_secure(headers: &HeaderMap, is_tls: bool) -> bool {
     let is_https = |text: &str| text.get(..8).is_some_and(|it| it.eq_ignore_ascii_case("https://"));
     let first = |text: &str| text.split(',').next().unwrap_or_default().trim().to_owned();
     is_tls

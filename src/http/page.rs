@@ -15,7 +15,7 @@ use super::problem::Problem;
 
 /// Settings of the map page.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
-pub struct PageSettings {
+pub(crate) struct PageSettings {
     /// URL of the map tiles; null: the page shows country outlines only.
     pub tiles: Option<String>,
     /// Who made the tiles: text, with links as `[text](https://...)`; null without tiles.
@@ -77,7 +77,7 @@ assets! {
 
 /// The `Content-Security-Policy` of the page: resources from this server only, and tiles from the
 /// host of `tiles`.
-pub fn policy(tiles: Option<&str>) -> String {
+pub(crate) fn policy(tiles: Option<&str>) -> String {
     let origin = tiles.and_then(|url| {
         let (scheme, rest) = url.split_once("://")?;
         let host = rest.split('/').next()?.replace("{s}", "*");
@@ -94,12 +94,15 @@ pub fn policy(tiles: Option<&str>) -> String {
 }
 
 /// Serves the page.
-pub async fn index(headers: HeaderMap) -> Response {
+pub(crate) async fn index(headers: HeaderMap) -> Response {
     asset(Path("index.html".to_owned()), headers).await.into_response()
 }
 
 /// Serves a file of the page.
-pub async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
+pub(crate) async fn asset(
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let found = ASSETS.iter().find(|asset| asset.name == name);
     let Some(asset) = found else {
         let detail = format!("the page has no file `{name}`");
@@ -109,7 +112,7 @@ pub async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Respo
 }
 
 /// Compresses bytes at the best level: each file is compressed once.
-pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     // Writing to a Vec cannot fail.
     encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
@@ -127,7 +130,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// Serves content that does not change while the program runs: plain or compressed.
-pub fn static_response(
+pub(crate) fn static_response(
     headers: &HeaderMap,
     kind: &'static str,
     plain: &'static [u8],

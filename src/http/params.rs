@@ -14,24 +14,24 @@ use crate::timeline::{DAY_MS, StopRule};
 use crate::views::Detail;
 
 /// Default items per page.
-pub const DEFAULT_LIMIT: usize = 100;
+pub(crate) const DEFAULT_LIMIT: usize = 100;
 
 /// Maximum items per page.
-pub const MAX_LIMIT: usize = 1000;
+pub(crate) const MAX_LIMIT: usize = 1000;
 
 /// Maximum minimum duration of a stop, s.
 #[expect(clippy::cast_precision_loss, reason = "a day")]
-pub const MAX_STOP_S: f64 = (StopRule::MAX_MIN_MS / 1000) as f64;
+pub(crate) const MAX_STOP_S: f64 = (StopRule::MAX_MIN_MS / 1000) as f64;
 
 /// Maximum tolerance of the simplification of a path, m.
-pub const MAX_SIMPLIFY_M: f64 = 1e6;
+pub(crate) const MAX_SIMPLIFY_M: f64 = 1e6;
 
 /// Maximum number of days of a span of all devices.
 const MAX_DAYS: i64 = 31;
 
 /// The parameters of a request. Each can be read once; [`Params::finish`] rejects unread ones.
 #[derive(Debug, Default)]
-pub struct Params {
+pub(crate) struct Params {
     /// Parameters that were not read yet.
     unread: Vec<(String, String)>,
     faults: Vec<ParamError>,
@@ -39,13 +39,13 @@ pub struct Params {
 
 impl Params {
     /// The parameters of a URL.
-    pub fn of_uri(uri: &Uri) -> Self {
+    pub(crate) fn of_uri(uri: &Uri) -> Self {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
         Self { unread: pairs.map(|pairs| pairs.0).unwrap_or_default(), faults: Vec::new() }
     }
 
     /// An optional text.
-    pub fn text(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let at = self.unread.iter().position(|(other, _)| other == name)?;
         let (_, value) = self.unread.remove(at);
         if self.unread.iter().any(|(other, _)| other == name) {
@@ -56,7 +56,7 @@ impl Params {
     }
 
     /// An optional parameter, parsed by `parse`.
-    pub fn read<T, E: ToString>(
+    pub(crate) fn read<T, E: ToString>(
         &mut self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -66,7 +66,7 @@ impl Params {
     }
 
     /// A required parameter, parsed by `parse`; `None` after a fault.
-    pub fn required<T, E: ToString>(
+    pub(crate) fn required<T, E: ToString>(
         &mut self,
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -81,21 +81,21 @@ impl Params {
 
     /// The device id in the URL path, decoded: its token, or else the id itself. `None` after a
     /// fault.
-    pub fn token(&mut self, segment: &str) -> Option<DeviceId> {
+    pub(crate) fn token(&mut self, segment: &str) -> Option<DeviceId> {
         let device = device_of_token(segment).or_else(|_| DeviceId::new(segment));
         device.map_err(|error| self.fault("token", error)).ok()
     }
 
     /// The span from `from` to `to`, ms since 1970, both inclusive and optional. It is empty if
     /// `from` is later than `to`.
-    pub fn span(&mut self) -> (DeviceTime, DeviceTime) {
+    pub(crate) fn span(&mut self) -> (DeviceTime, DeviceTime) {
         let from_ms = self.read("from", parse_time).map_or(DeviceTime::MIN, DeviceTime);
         let to_ms = self.read("to", parse_time).map_or(DeviceTime::MAX, DeviceTime);
         (from_ms, to_ms)
     }
 
     /// The span of a question about all devices: a day, or `from` and `to`. `None` after a fault.
-    pub fn fleet_span(&mut self) -> Option<(DeviceTime, DeviceTime)> {
+    pub(crate) fn fleet_span(&mut self) -> Option<(DeviceTime, DeviceTime)> {
         let day = self.day();
         let span = self.span();
         if self.has_fault("day") || self.has_fault("from") || self.has_fault("to") {
@@ -124,12 +124,12 @@ impl Params {
     }
 
     /// A UTC day, days since 1970.
-    pub fn day(&mut self) -> Option<Day> {
+    pub(crate) fn day(&mut self) -> Option<Day> {
         self.read("day", parse_day)
     }
 
     /// Maximum items of the page.
-    pub fn limit(&mut self) -> usize {
+    pub(crate) fn limit(&mut self) -> usize {
         let parse = |text: &str| match text.parse() {
             Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(limit),
             _ => Err(format!("`{text}` is not a whole number from 1 to {MAX_LIMIT}")),
@@ -138,7 +138,7 @@ impl Params {
     }
 
     /// Sort order of the page.
-    pub fn order(&mut self) -> Order {
+    pub(crate) fn order(&mut self) -> Order {
         let parse = |text: &str| match text {
             "asc" => Ok(Order::Asc),
             "desc" => Ok(Order::Desc),
@@ -148,7 +148,7 @@ impl Params {
     }
 
     /// The start of the page: a device, and a time of it.
-    pub fn cursor(&mut self) -> Option<TripId> {
+    pub(crate) fn cursor(&mut self) -> Option<TripId> {
         self.read("cursor", |text| {
             TripId::parse_key_text(text)
                 .map_err(|_| format!("`{text}` is not a valid cursor; use `next` of a page"))
@@ -156,12 +156,12 @@ impl Params {
     }
 
     /// A flag: true or false; false if it is absent.
-    pub fn flag(&mut self, name: &str) -> bool {
+    pub(crate) fn flag(&mut self, name: &str) -> bool {
         self.flag_or(name, false)
     }
 
     /// A flag: true or false, or this value if it is absent.
-    pub fn flag_or(&mut self, name: &str, absent: bool) -> bool {
+    pub(crate) fn flag_or(&mut self, name: &str, absent: bool) -> bool {
         let parse = |text: &str| match text {
             "true" => Ok(true),
             "false" => Ok(false),
@@ -171,7 +171,7 @@ impl Params {
     }
 
     /// How much of the path the answer holds.
-    pub fn detail(&mut self) -> Detail {
+    pub(crate) fn detail(&mut self) -> Detail {
         let parse = |text: &str| match text.parse::<f64>() {
             Ok(metres) if metres > 0.0 && metres <= MAX_SIMPLIFY_M => Ok(metres),
             _ => Err(format!("`{text}` is not a distance above 0, up to {MAX_SIMPLIFY_M} metres")),
@@ -187,7 +187,7 @@ impl Params {
     }
 
     /// What counts as a stop.
-    pub fn stop_rule(&mut self) -> StopRule {
+    pub(crate) fn stop_rule(&mut self) -> StopRule {
         let number = |text: &str, max: f64, what: &str| match text.parse::<f64>() {
             Ok(number) if number > 0.0 && number <= max => Ok(number),
             _ => Err(format!("`{text}` is not {what} above 0, up to {max}")),
@@ -204,17 +204,17 @@ impl Params {
     }
 
     /// Whether a parameter has a fault.
-    pub fn has_fault(&self, name: &str) -> bool {
+    pub(crate) fn has_fault(&self, name: &str) -> bool {
         self.faults.iter().any(|fault| fault.location == name)
     }
 
     /// Adds a fault.
-    pub fn fault(&mut self, location: &str, problem: impl ToString) {
+    pub(crate) fn fault(&mut self, location: &str, problem: impl ToString) {
         self.faults.push(ParamError::new(location, problem));
     }
 
     /// Reports all faults. Parameters that were not read are unknown, which is a fault, too.
-    pub fn finish(&mut self) -> Result<(), Problem> {
+    pub(crate) fn finish(&mut self) -> Result<(), Problem> {
         for (name, _) in std::mem::take(&mut self.unread) {
             self.fault(&name, "unknown parameter");
         }
@@ -225,7 +225,7 @@ impl Params {
 
 /// Schema of a time in requests.
 #[derive(Debug)]
-pub struct Moment;
+pub(crate) struct Moment;
 
 impl PartialSchema for Moment {
     fn schema() -> RefOr<Schema> {

@@ -31,7 +31,7 @@ impl OpenStore {
 
     /// A store that no topic was read into yet; `max_gap_ms` is that of the settings.
     #[must_use]
-    pub fn without_log(store: Arc<AnyStore>, max_gap_ms: i64) -> Self {
+    pub(crate) fn without_log(store: Arc<AnyStore>, max_gap_ms: i64) -> Self {
         let feed = ChangeFeed::of_store(&store, None).map(Arc::new);
         Self { store, max_gap_ms, feed, sink: None }
     }
@@ -39,7 +39,7 @@ impl OpenStore {
 
 /// What the server does now. Each phase holds what exists in it: without a store there is no log.
 #[derive(Default)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Waits for the store; requests that need it are rejected.
     #[default]
     Opening,
@@ -51,7 +51,7 @@ pub enum Phase {
 
 impl Phase {
     /// What requests are answered from; `None` until the store is open.
-    pub fn opened(&self) -> Option<&OpenStore> {
+    pub(crate) fn opened(&self) -> Option<&OpenStore> {
         match self {
             Self::Opening => None,
             Self::Serving(opened) => Some(opened),
@@ -60,7 +60,7 @@ impl Phase {
     }
 
     /// Answers from `opened` from now on; a server that drains continues to drain.
-    pub fn open(&mut self, opened: OpenStore) {
+    pub(crate) fn open(&mut self, opened: OpenStore) {
         *self = match self {
             Self::Opening | Self::Serving(_) => Self::Serving(opened),
             Self::Draining(_) => Self::Draining(Some(opened)),
@@ -68,7 +68,7 @@ impl Phase {
     }
 
     /// Starts to drain.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         *self = match std::mem::take(self) {
             Self::Opening => Self::Draining(None),
             Self::Serving(opened) => Self::Draining(Some(opened)),
@@ -82,7 +82,7 @@ impl Phase {
 }
 
 /// Completes when the server drains.
-pub async fn draining(phase: &mut watch::Receiver<Phase>) {
+pub(crate) async fn draining(phase: &mut watch::Receiver<Phase>) {
     // An error means that the sender is dropped, which is a stop, too.
     phase.wait_for(Phase::is_draining).await.map(drop).ok();
 }

@@ -15,7 +15,7 @@ use crate::views::ViewError;
 
 /// A fault of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct ParamError {
+pub(crate) struct ParamError {
     /// Parameter, or location in the body.
     #[schema(example = "at")]
     #[serde(rename = "where")]
@@ -26,14 +26,14 @@ pub struct ParamError {
 
 impl ParamError {
     /// A fault of a parameter, or of a location in the body.
-    pub fn new(location: impl Into<String>, problem: impl ToString) -> Self {
+    pub(crate) fn new(location: impl Into<String>, problem: impl ToString) -> Self {
         Self { location: location.into(), problem: problem.to_string() }
     }
 }
 
 /// An error response: `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// Always `about:blank`: the title is that of the status.
     #[serde(rename = "type")]
     #[schema(example = "about:blank")]
@@ -67,7 +67,7 @@ struct More {
 
 impl Problem {
     /// A problem with a status and a code.
-    pub fn new(status: StatusCode, code: &'static str, detail: impl ToString) -> Self {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl ToString) -> Self {
         Self {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Problem"),
@@ -79,12 +79,12 @@ impl Problem {
     }
 
     /// A `bad_request` with the only fault of the request.
-    pub fn fault(location: &str, problem: impl ToString) -> Self {
+    pub(crate) fn fault(location: &str, problem: impl ToString) -> Self {
         Self::faults(vec![ParamError::new(location, problem)])
     }
 
     /// A `bad_request` with all faults of the request.
-    pub fn faults(faults: Vec<ParamError>) -> Self {
+    pub(crate) fn faults(faults: Vec<ParamError>) -> Self {
         let all: Vec<_> =
             faults.iter().map(|fault| format!("{}: {}", fault.location, fault.problem)).collect();
         let mut problem = Self::new(StatusCode::BAD_REQUEST, "bad_request", all.join("; "));
@@ -93,29 +93,29 @@ impl Problem {
     }
 
     /// HTTP status.
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.status
     }
 
     /// Message for people.
-    pub fn detail(&self) -> &str {
+    pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
 
     /// Code for programs.
-    pub fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         self.code
     }
 
     /// Adds a field.
-    pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl Serialize) -> Self {
         let value = serde_json::to_value(value).expect("an answer is plain data");
         self.more.named.insert(name.to_owned(), value);
         self
     }
 
     /// Adds the name of the other instance that owns the device, if it is known.
-    pub fn with_owner(self, owner: Option<&String>) -> Self {
+    pub(crate) fn with_owner(self, owner: Option<&String>) -> Self {
         match owner {
             Some(owner) => self.with("owner", owner),
             None => self,
@@ -123,25 +123,25 @@ impl Problem {
     }
 
     /// Rejects a request over a limit with 503. Counted by `reason`.
-    pub fn busy(reason: &'static str, detail: &str) -> Self {
+    pub(crate) fn busy(reason: &'static str, detail: &str) -> Self {
         crate::telemetry::rejected(reason);
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
     }
 
     /// Rejects a request because its answer would be too large.
-    pub fn large_answer() -> Self {
+    pub(crate) fn large_answer() -> Self {
         let detail = "the answer is too large; request less: `simplify` for a path, or fewer pairs";
         Self::new(StatusCode::BAD_REQUEST, "answer_too_large", detail)
     }
 
     /// A stored trip cannot be read. Not 503: a retry gets the same answer, until it is repaired.
-    pub fn malformed_trip(what: &str) -> Self {
+    pub(crate) fn malformed_trip(what: &str) -> Self {
         let detail = format!("{what}; {REPAIR}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "malformed_trip", detail)
     }
 
     /// Aborts a request that takes too long. Counted by `reason`.
-    pub fn cut_off(status: StatusCode, reason: &'static str, detail: impl ToString) -> Self {
+    pub(crate) fn cut_off(status: StatusCode, reason: &'static str, detail: impl ToString) -> Self {
         crate::telemetry::rejected(reason);
         Self::new(status, "too_slow", detail)
     }

@@ -24,7 +24,7 @@ const SAMPLE_OVERHEAD: usize = 128;
 /// A sample by the standard names. The rules of a store may have other names and units (`--map`,
 /// `--preset`, `--speed-unit`, `--time-unit`). Other members are ignored.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
-pub struct SampleBody {
+pub(crate) struct SampleBody {
     /// Device id, at most 256 bytes of UTF-8.
     #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00]*$", example = "truck-17")]
     device_id: String,
@@ -74,7 +74,7 @@ impl SampleBody {
 
 /// Results of the samples, in order.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
-pub struct Results {
+pub(crate) struct Results {
     /// Number of samples accepted, including duplicates.
     taken: usize,
     /// Number of samples that could not be used.
@@ -102,7 +102,10 @@ pub struct Results {
         (status = 503, description = "The store or its topic cannot be written now"),
         (status = 507, description = "There is no place for the samples that cannot be used (`letters_full`)"),
     ))]
-pub async fn post_samples(mut call: Call, request: Request) -> Result<Json<Results>, Problem> {
+pub(crate) async fn post_samples(
+    mut call: Call,
+    request: Request,
+) -> Result<Json<Results>, Problem> {
     call.params.finish()?;
     let app = &call.app;
     let sink = app.sink()?;

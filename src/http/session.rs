@@ -23,7 +23,7 @@ use crate::timeline::Limits;
 /// A login request.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Login {
+pub(crate) struct Login {
     /// A token of the server, with the right to read.
     token: String,
 }
@@ -47,7 +47,7 @@ const FOREIGN: &str = "the request is from a page of another origin";
         (status = 403, description = "The request is from a page of another origin (`foreign_origin`), or the token does not have the right `read` (`forbidden`)",
             body = Problem, example = json!(origin::foreign(FOREIGN))),
     ))]
-pub async fn login(call: Call, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn login(call: Call, request: Request) -> Result<Response, Problem> {
     let Call { app, headers, peer, .. } = call;
     origin::reject_foreign(&headers, app.has_tls())?;
     let Limited { bytes, .. } = Limited::<MAX_LOGIN>::from_request(request, &app).await?;
@@ -83,7 +83,7 @@ pub async fn login(call: Call, request: Request) -> Result<Response, Problem> {
         (status = 403, description = "The request is from a page of another origin", body = Problem,
             example = json!(origin::foreign(FOREIGN))),
     ))]
-pub async fn logout(call: Call) -> Result<Response, Problem> {
+pub(crate) async fn logout(call: Call) -> Result<Response, Problem> {
     let Call { app, headers, peer, .. } = call;
     origin::reject_foreign(&headers, app.has_tls())?;
     if let Some(used) = app.session_of(&headers) {
@@ -101,7 +101,7 @@ pub async fn logout(call: Call) -> Result<Response, Problem> {
 /// Settings of the map page.
 #[utoipa::path(get, path = "/v1/page", tag = "session", operation_id = "page",
     responses((status = 200, description = "The settings", body = PageSettings, example = json!(example()))))]
-pub async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
+pub(crate) async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
     let app = &call.app;
     let opened = app.opened()?;
     let stream = app.feed().is_ok_and(|feed| feed.is_available());

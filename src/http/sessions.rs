@@ -14,7 +14,7 @@ use super::token::TokenKey;
 const MAX_SESSIONS: usize = 1024;
 
 /// Maximum age of a session, s.
-pub const MAX_AGE_S: i64 = 30 * 24 * 3600;
+pub(crate) const MAX_AGE_S: i64 = 30 * 24 * 3600;
 
 /// Maximum time between two uses of a session, s.
 const MAX_IDLE_S: i64 = 7 * 24 * 3600;
@@ -39,11 +39,11 @@ impl Session {
 
 /// Identifies a session by its secret id, and reveals nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SessionKey([u8; 32]);
+pub(crate) struct SessionKey([u8; 32]);
 
 /// A session that a request uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Used {
+pub(crate) struct Used {
     /// Identifies the session.
     pub key: SessionKey,
     /// The token of the login.
@@ -52,7 +52,7 @@ pub struct Used {
 
 /// The active sessions, by the hash of their ids.
 #[derive(Debug, Default)]
-pub struct Sessions(Mutex<HashMap<SessionKey, Session>>);
+pub(crate) struct Sessions(Mutex<HashMap<SessionKey, Session>>);
 
 /// Hash of an id. The time of a lookup depends on the hash only and reveals nothing about the id.
 fn key(id: &str) -> SessionKey {
@@ -68,7 +68,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The system cannot provide random bytes.
-    pub fn open(&self, token: TokenKey, now_ms: i64) -> Result<String, getrandom::Error> {
+    pub(crate) fn open(&self, token: TokenKey, now_ms: i64) -> Result<String, getrandom::Error> {
         let mut bytes = [0; ID_BYTES];
         getrandom::fill(&mut bytes)?;
         let id = HEXLOWER.encode(&bytes);
@@ -86,7 +86,7 @@ impl Sessions {
     }
 
     /// The session with this id, if it is active. Marks it as used.
-    pub fn touch(&self, id: &str, now_ms: i64) -> Option<Used> {
+    pub(crate) fn touch(&self, id: &str, now_ms: i64) -> Option<Used> {
         let key = key(id);
         let mut sessions = self.lock();
         let session = sessions.get_mut(&key).filter(|session| !session.has_expired(now_ms))?;
@@ -95,17 +95,17 @@ impl Sessions {
     }
 
     /// Whether the session is active.
-    pub fn is_active(&self, key: &SessionKey, now_ms: i64) -> bool {
+    pub(crate) fn is_active(&self, key: &SessionKey, now_ms: i64) -> bool {
         self.lock().get(key).is_some_and(|session| !session.has_expired(now_ms))
     }
 
     /// Ends a session.
-    pub fn close(&self, key: &SessionKey) {
+    pub(crate) fn close(&self, key: &SessionKey) {
         self.lock().remove(key);
     }
 
     /// Ends the sessions of tokens that are not valid any more; returns their number.
-    pub fn retain_valid(&self, is_valid: impl Fn(TokenKey) -> bool) -> usize {
+    pub(crate) fn retain_valid(&self, is_valid: impl Fn(TokenKey) -> bool) -> usize {
         let mut sessions = self.lock();
         let before = sessions.len();
         sessions.retain(|_, session| is_valid(session.token));

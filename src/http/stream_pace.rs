@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Minimum rate of a client.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// While data is waiting to be read, in each window of this length ...
     pub window: Duration,
     /// ... the client has to read at least this many bytes.
@@ -19,7 +19,7 @@ pub struct Pace {
 }
 
 /// A stream that fails with [`io::ErrorKind::TimedOut`] if its client reads too slowly.
-pub struct Paced<S> {
+pub(crate) struct Paced<S> {
     stream: S,
     pace: Pace,
     /// Bytes read since the window began, and its end. `None` while no data is waiting.
@@ -28,7 +28,7 @@ pub struct Paced<S> {
 
 impl<S> Paced<S> {
     /// Wraps a stream.
-    pub fn new(stream: S, pace: Pace) -> Self {
+    pub(crate) fn new(stream: S, pace: Pace) -> Self {
         Self { stream, pace, window: None }
     }
 

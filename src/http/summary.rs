@@ -14,7 +14,7 @@ use crate::ops::summary::{SummaryError, SummaryKey, SummaryRequest, Sums, sum_up
 
 /// Sums over trips.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct SumsJson {
+pub(crate) struct SumsJson {
     /// Number of trips.
     trips: u64,
     /// Distance, m, to 0.1.
@@ -27,7 +27,7 @@ pub struct SumsJson {
 
 /// The sums of a device, driver or day.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct SummaryRow {
+pub(crate) struct SummaryRow {
     /// Device id, driver, or UTC day; null: trips without a driver.
     key: Option<String>,
     /// The sums.
@@ -37,7 +37,7 @@ pub struct SummaryRow {
 
 /// A summary of trips.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct SummaryAnswer {
+pub(crate) struct SummaryAnswer {
     /// A row for each key, ordered by it.
     rows: Vec<SummaryRow>,
     /// All trips together.
@@ -86,7 +86,7 @@ impl From<SummaryError> for Problem {
         (status = 200, description = "The sums", body = SummaryAnswer, example = json!(example())),
         (status = 400, description = "The request is not valid, or there are more than 100,000 trips or 10,000 rows; `faults` lists every fault"),
     ))]
-pub async fn summary(mut call: Call) -> Result<Json<SummaryAnswer>, Problem> {
+pub(crate) async fn summary(mut call: Call) -> Result<Json<SummaryAnswer>, Problem> {
     let params = &mut call.params;
     let span = params.fleet_span();
     let by = params.read("by", |text| match text {

@@ -28,7 +28,7 @@ use crate::views::{TagJson, TripTagJson, trip_tags};
 /// The value of a tag to set.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NewTag {
+pub(crate) struct NewTag {
     /// Up to 4096 bytes without control characters other than tabs and line breaks.
     #[schema(max_length = 4096, example = "business")]
     value: String,
@@ -36,14 +36,14 @@ pub struct NewTag {
 
 /// The tags of a trip.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TagList {
+pub(crate) struct TagList {
     /// The tags, ordered by key.
     tags: Vec<TripTagJson>,
 }
 
 /// A tag that was set.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct PutTag {
+pub(crate) struct PutTag {
     /// The tag as it is now.
     #[serde(flatten)]
     tag: TripTagJson,
@@ -157,7 +157,7 @@ fn problem(error: TagError, device_id: &str, owner: Option<&String>) -> Problem 
     responses(
         (status = 200, description = "The tags", body = TagList, example = json!({"tags": [example()]})),
     ))]
-pub async fn list(
+pub(crate) async fn list(
     mut call: Call,
     Segments(id): Segments<String>,
 ) -> Result<Json<TagList>, Problem> {
@@ -188,7 +188,7 @@ pub async fn list(
             example = json!(problem(TagError::TooMany, "", None))),
         (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
     ))]
-pub async fn put(
+pub(crate) async fn put(
     call: Call,
     Segments(path): Segments<(String, String)>,
     body: Limited<MAX_TAG>,
@@ -241,7 +241,7 @@ fn read_value(body: &[u8]) -> Result<TagValue, Problem> {
             example = json!(problem(TagError::None("purpose".parse().expect("it is a key")), "", None))),
         (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
     ))]
-pub async fn delete(
+pub(crate) async fn delete(
     call: Call,
     Segments(path): Segments<(String, String)>,
 ) -> Result<Response, Problem> {

@@ -59,7 +59,7 @@ pub struct TokenKey([u8; 32]);
 impl TokenKey {
     /// The key of a secret.
     #[must_use]
-    pub fn of_secret(secret: &str) -> Self {
+    pub(crate) fn of_secret(secret: &str) -> Self {
         Self(Sha256::digest(secret).into())
     }
 }
@@ -111,13 +111,13 @@ impl Token {
 }
 
 /// The bearer token of a request, not checked yet.
-pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, secret) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
 /// The password of Basic authentication of a request, not checked yet.
-pub fn basic_password(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn basic_password(headers: &HeaderMap) -> Option<String> {
     let (scheme, encoded) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

@@ -111,7 +111,7 @@ impl TokenSet {
 
     /// The token with this key, if it is still valid.
     #[must_use]
-    pub fn by_key(&self, key: TokenKey) -> Option<Arc<Token>> {
+    pub(crate) fn by_key(&self, key: TokenKey) -> Option<Arc<Token>> {
         self.0.iter().find(|token| token.key() == key).cloned()
     }
 }

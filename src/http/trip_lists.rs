@@ -21,8 +21,8 @@ use crate::store::Order;
 use crate::views::Form;
 
 /// The URL paths of the lists, which a suffix for the format may follow.
-pub const OF_FLEET: &str = "/v1/trips";
-pub const OF_DEVICE: &str = "/v1/devices/{token}/trips";
+pub(crate) const OF_FLEET: &str = "/v1/trips";
+pub(crate) const OF_DEVICE: &str = "/v1/devices/{token}/trips";
 
 /// Trips of a device that overlap a span of time, ordered by start time.
 #[utoipa::path(get, path = OF_DEVICE, tag = "trips", operation_id = "tripsOfDevice",
@@ -40,7 +40,10 @@ pub const OF_DEVICE: &str = "/v1/devices/{token}/trips";
         (status = 404, description = "The device is not known (`no_device`)", body = Problem, example = json!(no_device(DEVICE))),
         (status = 503, description = NOT_YET),
     ))]
-pub async fn of_device(call: Call, Segments(token): Segments<String>) -> Result<Response, Problem> {
+pub(crate) async fn of_device(
+    call: Call,
+    Segments(token): Segments<String>,
+) -> Result<Response, Problem> {
     let form = accepted(&call.headers);
     list_device(call, &token, form).await
 }
@@ -89,7 +92,7 @@ async fn list_device(mut call: Call, token: &str, form: Form) -> Result<Response
     responses(
         (status = 200, description = "A page; `Link` has the URL of the next as `next`, and that of later changes as `changes`", body = TripList, example = json!(example())),
     ))]
-pub async fn of_fleet(call: Call) -> Result<Response, Problem> {
+pub(crate) async fn of_fleet(call: Call) -> Result<Response, Problem> {
     let form = accepted(&call.headers);
     list_fleet(call, form).await
 }
@@ -108,7 +111,7 @@ async fn list_fleet(mut call: Call, form: Form) -> Result<Response, Problem> {
 }
 
 /// The lists in the formats that a suffix of the URL path selects.
-pub fn suffixed() -> Routes {
+pub(crate) fn suffixed() -> Routes {
     let mut routes = Routes::default();
     for (form, _) in list_forms() {
         let name = form.spec().name;

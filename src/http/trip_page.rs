@@ -25,7 +25,7 @@ const SKIPPED: HeaderName = HeaderName::from_static("tstar-skipped");
 /// A page of trips.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = TripPage)]
-pub struct TripList {
+pub(crate) struct TripList {
     /// The trips.
     pub trips: Vec<TripItem>,
     /// Cursor of the next page; null on the last page. A page before the last may have fewer trips
@@ -42,7 +42,7 @@ pub struct TripList {
 /// A trip of a page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum TripItem {
+pub(crate) enum TripItem {
     /// All fields.
     Whole(Box<TripAnswer>),
     /// Those selected by `fields`.

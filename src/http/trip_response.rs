@@ -14,17 +14,17 @@ use crate::store::TripRow;
 use crate::views::{Detail, Extras, Form, TagValues, TripJson, TripWriter};
 
 /// Maximum size of a list of trips, about, in bytes; the rest is on the next page.
-pub const MAX_LIST: usize = 8 << 20;
+pub(crate) const MAX_LIST: usize = 8 << 20;
 
 /// Paths of more samples are written on a blocking thread.
 const LONG_PATH: u64 = 1000;
 
 /// So are trips and lists of more bytes: those with thousands of absorbed ids.
-pub const LARGE: usize = 256 << 10;
+pub(crate) const LARGE: usize = 256 << 10;
 
 /// A trip as the answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct TripAnswer {
+pub(crate) struct TripAnswer {
     /// The trip.
     #[serde(flatten)]
     pub trip: TripJson,
@@ -34,7 +34,7 @@ pub struct TripAnswer {
 }
 
 /// Splits an id from the suffix that selects the output format.
-pub fn split_format(id: &str) -> (&str, Form) {
+pub(crate) fn split_format(id: &str) -> (&str, Form) {
     let served = Form::ALL.into_iter().filter(|form| form.spec().media_type.is_some());
     let mut served = served.filter_map(|form| {
         let id = id.strip_suffix(form.spec().name)?.strip_suffix('.')?;
@@ -139,7 +139,7 @@ fn body(row: &TripRow, extras: Extras, form: Form, detail: Detail) -> Result<Res
 }
 
 /// Adds a header. The value is made of URL paths and tokens, which are valid in headers.
-pub fn with_header(mut response: Response, name: HeaderName, value: &str) -> Response {
+pub(crate) fn with_header(mut response: Response, name: HeaderName, value: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }

@@ -31,12 +31,12 @@ use crate::telemetry::LOOKUP_DURATION;
 use crate::views::{Explanation, Extras, Form, Match, TagValues, text_id};
 
 /// Maximum pairs of a request.
-pub const MAX_PAIRS: usize = 1000;
+pub(crate) const MAX_PAIRS: usize = 1000;
 
 /// A device and a time to look up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// Device id.
     #[schema(min_length = 1, max_length = 256, pattern = r"^[^\x00]*$", example = "truck-17")]
     device: String,
@@ -48,7 +48,7 @@ pub struct Pair {
 /// Pairs of device and time to look up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Pairs {
+pub(crate) struct Pairs {
     /// At most 1000.
     #[schema(max_items = 1000)]
     pairs: Vec<Pair>,
@@ -56,7 +56,7 @@ pub struct Pairs {
 
 /// The answer to one pair.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct PairAnswer {
+pub(crate) struct PairAnswer {
     /// The trip that covers the time; null if there is none.
     trip: Option<TripAnswer>,
     /// Why there is no trip: `no_trip` (perhaps as there is no such device), `gone` or
@@ -66,7 +66,7 @@ pub struct PairAnswer {
 
 /// Answers to the pairs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct PairAnswers {
+pub(crate) struct PairAnswers {
     /// In the order of the pairs.
     answers: Vec<PairAnswer>,
 }
@@ -89,7 +89,7 @@ pub struct PairAnswers {
         (status = 410, description = "The trips of that time were erased"),
         (status = 503, description = NOT_YET),
     ))]
-pub async fn lookup(mut call: Call) -> Result<Response, Problem> {
+pub(crate) async fn lookup(mut call: Call) -> Result<Response, Problem> {
     let (app, params) = (&call.app, &mut call.params);
     let device = params.required("device", |text| DeviceId::new(text));
     let at_ms = params.required("at", parse_time).map(DeviceTime);
@@ -175,7 +175,10 @@ async fn find_at(
         (status = 200, description = "An answer for each pair, in the order of the pairs", body = PairAnswers,
             example = json!({"answers": [{"trip": trip(), "code": null}, {"trip": null, "code": "no_trip"}]})),
     ))]
-pub async fn lookup_many(mut call: Call, body: Limited<MAX_LOOKUP>) -> Result<Response, Problem> {
+pub(crate) async fn lookup_many(
+    mut call: Call,
+    body: Limited<MAX_LOOKUP>,
+) -> Result<Response, Problem> {
     let app = &call.app;
     call.params.finish()?;
     require_json(&call.headers)?;
@@ -291,7 +294,7 @@ fn read_pairs(body: &[u8]) -> Result<Vec<(DeviceId, DeviceTime)>, Problem> {
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
         (status = 503, description = NOT_YET),
     ))]
-pub async fn by_id(
+pub(crate) async fn by_id(
     mut call: Call,
     Segments(segment): Segments<String>,
 ) -> Result<Response, Problem> {
@@ -324,7 +327,7 @@ pub async fn by_id(
         (status = 200, description = "The history in the trip's row; `tstar explain` also reads the log",
             body = Explanation, example = json!(explanation())),
     ))]
-pub async fn explain(
+pub(crate) async fn explain(
     mut call: Call,
     Segments(id): Segments<String>,
 ) -> Result<Json<Explanation>, Problem> {

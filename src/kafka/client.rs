@@ -87,7 +87,7 @@ impl Brokers {
     ///
     /// # Errors
     /// Those of [`Brokers::new`]; the file cannot be read, or there is no user for it.
-    pub fn with_password_file(
+    pub(crate) fn with_password_file(
         addresses: &str,
         options: BTreeMap<String, String>,
         password_file: Option<&Path>,

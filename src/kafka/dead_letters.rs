@@ -32,7 +32,7 @@ const FATE_OF: &str = "tstar-fate-of";
 pub const ORIGIN: &str = "tstar-dlq-origin";
 
 /// Header of a replayed record: the reason why it was a dead letter.
-pub const ORIGIN_REASON: &str = "tstar-dlq-reason";
+pub(crate) const ORIGIN_REASON: &str = "tstar-dlq-reason";
 
 /// How a letter was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Fates {
 }
 
 /// The dead letter topic of a log, with the offset ranges that it had when it was opened.
-pub struct LetterTopic {
+pub(crate) struct LetterTopic {
     brokers: Brokers,
     name: String,
     extents: Vec<OffsetRange>,
@@ -108,7 +108,7 @@ impl LetterTopic {
     ///
     /// # Errors
     /// No broker responds, or the topic does not exist.
-    pub fn open(brokers: &Brokers, input: &str) -> Result<Self, KafkaError> {
+    pub(crate) fn open(brokers: &Brokers, input: &str) -> Result<Self, KafkaError> {
         let topics = Topics::new(brokers)?;
         let name = dlq_topic(input);
         let Some(partitions) = topics.partitions(&name)? else {
@@ -120,13 +120,13 @@ impl LetterTopic {
 
     /// Name of this topic.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// End offset of each partition when this topic was opened.
     #[must_use]
-    pub fn ends(&self) -> BTreeMap<i32, i64> {
+    pub(crate) fn ends(&self) -> BTreeMap<i32, i64> {
         (0..).zip(&self.extents).map(|(partition, extent)| (partition, extent.next)).collect()
     }
 
@@ -135,7 +135,7 @@ impl LetterTopic {
     ///
     /// # Errors
     /// No broker responds, or the client failed.
-    pub fn unresolved(
+    pub(crate) fn unresolved(
         &self,
     ) -> Result<impl Iterator<Item = RecordAt<Option<DeadLetter>>> + use<>, KafkaError> {
         let all = || (0..).zip(self.extents.iter().copied()).collect();
@@ -171,7 +171,11 @@ impl LetterTopic {
     ///
     /// # Errors
     /// No broker responds, or the client failed.
-    pub fn find(&self, partition: i32, offset: Offset) -> Result<Option<DeadLetter>, KafkaError> {
+    pub(crate) fn find(
+        &self,
+        partition: i32,
+        offset: Offset,
+    ) -> Result<Option<DeadLetter>, KafkaError> {
         let extent = usize::try_from(partition).ok().and_then(|at| self.extents.get(at));
         let Some(extent) = extent.filter(|it| (it.first..it.next).contains(&offset.get())) else {
             return Ok(None);
@@ -194,7 +198,7 @@ impl LetterTopic {
     ///
     /// # Errors
     /// Brokers do not respond, or refuse. Some of the letters may be marked.
-    pub async fn resolve(
+    pub(crate) async fn resolve(
         &self,
         producer: &Producer,
         letters: &[(i32, Offset)],
@@ -210,7 +214,7 @@ impl LetterTopic {
 /// It keeps the headers of the letter, except those of a control record, and adds its position and
 /// reason.
 #[must_use]
-pub fn replay_record(
+pub(crate) fn replay_record(
     input: &str,
     letter: &DeadLetter,
     (key, value): (Option<Vec<u8>>, Vec<u8>),

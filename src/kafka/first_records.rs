@@ -14,7 +14,7 @@ const MIN_OF_PARTITION: u64 = 50;
 const MAX_RUN: usize = 1000;
 
 /// The first records of a topic, by partition, oldest first.
-pub struct FirstRecords {
+pub(crate) struct FirstRecords {
     topic: String,
     records: Vec<ScannedRecord>,
 }
@@ -25,7 +25,7 @@ impl FirstRecords {
     ///
     /// # Errors
     /// No broker responds, or the client failed.
-    pub fn read(
+    pub(crate) fn read(
         brokers: &Brokers,
         topic: &str,
         extents: &[OffsetRange],
@@ -55,18 +55,18 @@ impl FirstRecords {
 
     /// Number of records.
     #[must_use]
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.records.len()
     }
 
     /// Number of partitions that have records.
     #[must_use]
-    pub fn partitions(&self) -> usize {
+    pub(crate) fn partitions(&self) -> usize {
         self.records.chunk_by(|one, other| one.partition == other.partition).count()
     }
 
     /// Decodes the records, in batches of one partition. Control records are left out.
-    pub fn batches(&self, reader: &mut RecordReader) -> impl Iterator<Item = (i32, Batch)> {
+    pub(crate) fn batches(&self, reader: &mut RecordReader) -> impl Iterator<Item = (i32, Batch)> {
         let of_partition = self.records.chunk_by(|one, other| one.partition == other.partition);
         of_partition.flat_map(|records| records.chunks(MAX_RUN)).map(|records| {
             let mut batch = Batch { origin: self.topic.as_str().into(), ..Batch::default() };
@@ -80,7 +80,7 @@ impl FirstRecords {
 
     /// Whether most records name the schema of a registry, as its serializers write it.
     #[must_use]
-    pub fn name_schemas(&self) -> bool {
+    pub(crate) fn name_schemas(&self) -> bool {
         let names_schema = |record: &&ScannedRecord| {
             let is_framed = matches!(record.value.as_deref(), Some([0, _, _, _, _, _, ..]));
             is_framed || record.headers.iter().any(|(name, _)| name == SCHEMA_ID_HEADER)

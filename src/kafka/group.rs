@@ -63,7 +63,7 @@ impl Group {
     ///
     /// # Errors
     /// No broker responds.
-    pub fn client_ids(&self, topic: &str) -> Result<BTreeMap<i32, String>, KafkaError> {
+    pub(crate) fn client_ids(&self, topic: &str) -> Result<BTreeMap<i32, String>, KafkaError> {
         let groups = self.described()?;
         let mut found = BTreeMap::new();
         for member in groups.groups().iter().flat_map(|group| group.members()) {

@@ -13,7 +13,7 @@ pub(super) const MAX_LETTER_HEADERS: usize = MAX_HEADERS + 32;
 
 /// Header that replaces unread headers: those from the first name on that is not UTF-8, or that is
 /// over the limit. Its value is their number.
-pub const UNREAD: &str = "tstar-headers-unread";
+pub(crate) const UNREAD: &str = "tstar-headers-unread";
 
 /// Reads at most `max` headers of a record.
 pub(super) fn read_headers(message: &QueuedMessage<'_>, max: usize) -> Headers {

@@ -45,7 +45,7 @@ const HARMLESS: &str = "\
     topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.timeout.ms";
 
 /// Options that run code, each with why it cannot be set: a settings file may be a stranger's.
-pub const CODE_OPTIONS: [(&str, &str); 5] = [
+pub(crate) const CODE_OPTIONS: [(&str, &str); 5] = [
     ("plugin.library.paths", "it runs a library inside tstar"),
     ("ssl.engine.location", "it runs a library inside tstar"),
     ("ssl.engine.id", "it runs a library inside tstar"),
@@ -54,7 +54,7 @@ pub const CODE_OPTIONS: [(&str, &str); 5] = [
 ];
 
 /// Options that name a file with a secret in it.
-pub const SECRET_FILES: [&str; 6] = [
+pub(crate) const SECRET_FILES: [&str; 6] = [
     "ssl.key.location",
     "ssl.keystore.location",
     "sasl.kerberos.keytab",
@@ -71,14 +71,14 @@ const MIN_SECRET_BYTES: usize = 4;
 
 /// Whether the value of an option may appear on screen or in logs.
 #[must_use]
-pub fn is_harmless(name: &str) -> bool {
+pub(crate) fn is_harmless(name: &str) -> bool {
     HARMLESS.split(' ').any(|harmless| harmless == name)
 }
 
 /// The option of which a value contains the assignment, after a comma, a semicolon or a blank: they
 /// do not separate options, and are part of some values.
 #[must_use]
-pub fn option_within(value: &str) -> Option<&str> {
+pub(crate) fn option_within(value: &str) -> Option<&str> {
     let name_of = |part: &'_ str| part.split_once('=').map(|(name, _)| name.len());
     let later = value.match_indices([',', ';', ' ']).filter_map(|(at, _)| {
         let part = &value[at + 1..];

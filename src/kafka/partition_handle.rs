@@ -125,13 +125,13 @@ impl PartitionHandle {
 
     /// Why the worker has asked for a new one, if it has.
     #[must_use]
-    pub fn to_restart(&self) -> Option<Restart> {
+    pub(crate) fn to_restart(&self) -> Option<Restart> {
         self.state().restart
     }
 
     /// Takes the reason why the worker failed; `None` once it was taken.
     #[must_use]
-    pub fn take_problem(&self) -> Option<String> {
+    pub(crate) fn take_problem(&self) -> Option<String> {
         self.state().problem.take()
     }
 
@@ -160,7 +160,7 @@ impl PartitionHandle {
     }
 
     /// Cancels the worker: another member may own the partition already.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.state().is_cancelled = true;
         self.on_cancel.notify_waiters();
     }

@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 64 << 20;
 ///
 /// # Errors
 /// The topic may not be read, or no broker responds.
-pub fn observe(
+pub(crate) fn observe(
     brokers: &Brokers,
     topic: &str,
     extents: &[OffsetRange],

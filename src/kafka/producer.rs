@@ -268,7 +268,7 @@ impl<C: ProducerClient> Producer<C> {
     ///
     /// # Errors
     /// Those of [`Producer::send`].
-    pub async fn send_fitting(
+    pub(crate) async fn send_fitting(
         &self,
         topic: &str,
         records: &[ProducerRecord],
@@ -290,7 +290,7 @@ impl<C: ProducerClient> Producer<C> {
     ///
     /// # Errors
     /// Those of [`Producer::send`].
-    pub async fn send_unbatched(
+    pub(crate) async fn send_unbatched(
         &self,
         topic: &str,
         records: &[ProducerRecord],

@@ -108,7 +108,7 @@ impl RecordReader {
 
     /// Whether records name their schemas by the ids of a registry.
     #[must_use]
-    pub fn needs_ids(&self) -> bool {
+    pub(crate) fn needs_ids(&self) -> bool {
         self.decoder.needs_ids()
     }
 
@@ -228,7 +228,12 @@ impl RecordReader {
     }
 
     /// Decodes a record in another context, without a check of its key.
-    pub fn read_in(&mut self, record: &Record<'_>, context: RecordContext<'_>, batch: &mut Batch) {
+    pub(crate) fn read_in(
+        &mut self,
+        record: &Record<'_>,
+        context: RecordContext<'_>,
+        batch: &mut Batch,
+    ) {
         self.samples(record, (context, false), &mut EntryWriter::new(record, batch));
     }
 

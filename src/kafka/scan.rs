@@ -173,7 +173,7 @@ impl Scan {
     }
 
     /// Reads no more of the partition of the last record.
-    pub fn end_partition(&mut self) {
+    pub(crate) fn end_partition(&mut self) {
         self.current = None;
     }
 

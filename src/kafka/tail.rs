@@ -29,7 +29,7 @@ const PARTITION_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Limits of the records in memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Keep {
+pub(crate) struct Keep {
     /// Maximum number of records.
     pub records: usize,
     /// Maximum size of their values, bytes.
@@ -43,17 +43,17 @@ impl Default for Keep {
 }
 
 /// A position in the topic: the offset of the next record, by partition.
-pub type Offsets = Vec<i64>;
+pub(crate) type Offsets = Vec<i64>;
 
 /// The latest records of a topic. Dropping it stops the reading thread.
-pub struct Tail {
+pub(crate) struct Tail {
     shared: Arc<Mutex<Ring>>,
     topic: String,
 }
 
 /// The positions that reading can start from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TailSpan {
+pub(crate) struct TailSpan {
     /// First position from which every record is in memory.
     pub first: Offsets,
     /// Position after the latest record.
@@ -132,7 +132,7 @@ impl Tail {
     ///
     /// # Errors
     /// The client or the thread cannot be created.
-    pub fn start(brokers: &Brokers, topic: &str, keep: Keep) -> Result<Self, KafkaError> {
+    pub(crate) fn start(brokers: &Brokers, topic: &str, keep: Keep) -> Result<Self, KafkaError> {
         let span = TailSpan { first: Vec::new(), next: Vec::new() };
         let ring = Ring {
             keep,
@@ -152,7 +152,7 @@ impl Tail {
 
     /// Name of the topic.
     #[must_use]
-    pub fn topic(&self) -> &str {
+    pub(crate) fn topic(&self) -> &str {
         &self.topic
     }
 
@@ -160,14 +160,14 @@ impl Tail {
     ///
     /// # Errors
     /// Why the topic is not available yet.
-    pub fn span(&self) -> Result<TailSpan, String> {
+    pub(crate) fn span(&self) -> Result<TailSpan, String> {
         let ring = self.ring();
         if ring.is_caught_up() { Ok(ring.span.clone()) } else { Err(ring.unavailable.clone()) }
     }
 
     /// Records after a position, each with the position after it.
     #[must_use]
-    pub fn after(&self, from: &[i64], limit: usize) -> Vec<(Offsets, Arc<str>)> {
+    pub(crate) fn after(&self, from: &[i64], limit: usize) -> Vec<(Offsets, Arc<str>)> {
         self.ring().after(from, limit)
     }
 

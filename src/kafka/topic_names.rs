@@ -12,37 +12,37 @@ const DLQ_SUFFIX: &str = ".dlq";
 
 /// Topic of the change feed of the log `input`.
 #[must_use]
-pub fn feed_topic(input: &str) -> String {
+pub(crate) fn feed_topic(input: &str) -> String {
     format!("{input}{FEED_SUFFIX}")
 }
 
 /// Table topic of the log `input`.
 #[must_use]
-pub fn table_topic(input: &str) -> String {
+pub(crate) fn table_topic(input: &str) -> String {
     format!("{input}{TABLE_SUFFIX}")
 }
 
 /// Whether `name` is that of a table topic.
 #[must_use]
-pub fn is_table_topic(name: &str) -> bool {
+pub(crate) fn is_table_topic(name: &str) -> bool {
     name.ends_with(TABLE_SUFFIX)
 }
 
 /// Transactional id of the owner of an input partition for a table topic.
 #[must_use]
-pub fn table_transactional_id(table: &str, partition: i32) -> String {
+pub(crate) fn table_transactional_id(table: &str, partition: i32) -> String {
     format!("tstar-table-{table}-{partition}")
 }
 
 /// Dead letter topic of the log `input`.
 #[must_use]
-pub fn dlq_topic(input: &str) -> String {
+pub(crate) fn dlq_topic(input: &str) -> String {
     format!("{input}{DLQ_SUFFIX}")
 }
 
 /// Whether `name` is that of a dead letter topic.
 #[must_use]
-pub fn is_dlq_topic(name: &str) -> bool {
+pub(crate) fn is_dlq_topic(name: &str) -> bool {
     name.ends_with(DLQ_SUFFIX)
 }
 

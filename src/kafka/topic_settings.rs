@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use super::topic_names::{is_dlq_topic, is_table_topic};
 
 /// Settings of a topic, as the brokers report them.
-pub type TopicSettings = BTreeMap<String, String>;
+pub(crate) type TopicSettings = BTreeMap<String, String>;
 
 /// A week, ms, as a setting of a topic.
 const WEEK_MS: &str = "604800000";
 
 /// Retention of the change feed below this gets a warning, ms: one day.
-pub const SHORT_RETENTION_MS: i64 = 86_400_000;
+pub(crate) const SHORT_RETENTION_MS: i64 = 86_400_000;
 
 /// No dead letter is encoded in less, bytes, however much of it is cut.
 const MIN_LETTER_BYTES: i64 = 1_000;
@@ -61,7 +61,7 @@ pub(super) fn create_command(brokers: &str, topic: &str, partitions: i32) -> Str
 
 /// What a wrong setting does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Harm {
+pub(crate) enum Harm {
     /// The topic cannot be what it is for: it is refused.
     Unusable,
     /// Records are deleted that should stay.
@@ -72,7 +72,7 @@ pub enum Harm {
 
 /// A wrong setting of an output topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongSetting {
+pub(crate) struct WrongSetting {
     /// What it does.
     pub harm: Harm,
     name: &'static str,
@@ -84,13 +84,13 @@ pub struct WrongSetting {
 impl WrongSetting {
     /// What is wrong, after the name of the topic.
     #[must_use]
-    pub fn problem(&self) -> String {
+    pub(crate) fn problem(&self) -> String {
         format!("has {}={}: {}", self.name, self.found, self.why)
     }
 
     /// The command that corrects it.
     #[must_use]
-    pub fn correction(&self, brokers: &str, topic: &str) -> String {
+    pub(crate) fn correction(&self, brokers: &str, topic: &str) -> String {
         format!(
             "kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type topics \
              --entity-name {topic} --add-config {}={}",
@@ -136,7 +136,7 @@ impl Checked<'_> {
 /// The wrong settings of an output topic, those that make it unusable first. A setting that the
 /// brokers do not report is not wrong. `input_bytes` is the limit of the input topic.
 #[must_use]
-pub fn wrong_settings(
+pub(crate) fn wrong_settings(
     topic: &str,
     settings: &TopicSettings,
     input_bytes: Option<usize>,

@@ -159,7 +159,7 @@ impl Topics {
     ///
     /// # Errors
     /// No broker responds.
-    pub fn offsets_from(
+    pub(crate) fn offsets_from(
         &self,
         topic: &str,
         from: StartFrom,
@@ -226,7 +226,7 @@ impl Topics {
     ///
     /// # Errors
     /// The topic is compacted, or no broker responds.
-    pub async fn check_retention(&self, topic: &str) -> Result<(), KafkaError> {
+    pub(crate) async fn check_retention(&self, topic: &str) -> Result<(), KafkaError> {
         let policy = self.setting(topic, "cleanup.policy").await?;
         if policy.is_some_and(|policy| policy.contains("compact")) {
             let problem = "its cleanup.policy is `compact`, which keeps only the last record \

@@ -24,7 +24,7 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Position of a client in the change feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FeedCursor {
+pub(crate) struct FeedCursor {
     /// In a table, the number of the last event read; in a topic, the offset of the next event by
     /// partition.
     pub numbers: Offsets,
@@ -44,7 +44,7 @@ impl FeedCursor {
     ///
     /// # Errors
     /// The text has another form.
-    pub fn parse(text: &str) -> Result<Offsets, String> {
+    pub(crate) fn parse(text: &str) -> Result<Offsets, String> {
         let number = |digits: &str| {
             let is_number = matches!(digits.len(), 1..=18);
             let is_number = is_number && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -75,7 +75,7 @@ impl Serialize for FeedCursor {
 
 /// Why the change feed cannot be read from a cursor.
 #[derive(Debug, thiserror::Error)]
-pub enum FeedError {
+pub(crate) enum FeedError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -96,7 +96,7 @@ pub enum FeedError {
 }
 
 /// The change feed of a store.
-pub enum ChangeFeed {
+pub(crate) enum ChangeFeed {
     /// A table of the store, which announces tags itself.
     Table(Arc<EmbeddedStore>),
     /// A topic.
@@ -133,7 +133,7 @@ impl TopicFeed {
 impl ChangeFeed {
     /// The change feed of a store; `topic` is that of a store on servers.
     #[must_use]
-    pub fn of_store(store: &AnyStore, topic: Option<TopicFeed>) -> Option<Self> {
+    pub(crate) fn of_store(store: &AnyStore, topic: Option<TopicFeed>) -> Option<Self> {
         match store.embedded() {
             Some(store) => Some(Self::Table(Arc::clone(store))),
             None => topic.map(|topic| Self::Topic(Box::new(topic))),
@@ -142,7 +142,7 @@ impl ChangeFeed {
 
     /// Whether the change feed can be read now.
     #[must_use]
-    pub fn is_available(&self) -> bool {
+    pub(crate) fn is_available(&self) -> bool {
         match self {
             Self::Table(store) => store.kept_changes().is_ok(),
             Self::Topic(topic) => topic.tail.span().is_ok(),
@@ -151,7 +151,7 @@ impl ChangeFeed {
 
     /// Whether the cursor, from another server, is past what this server has read so far.
     #[must_use]
-    pub fn is_behind(&self, after: &[i64]) -> bool {
+    pub(crate) fn is_behind(&self, after: &[i64]) -> bool {
         match self {
             Self::Table(_) => false,
             Self::Topic(topic) => topic.tail.span().is_ok_and(|span| is_ahead(after, &span)),
@@ -162,7 +162,7 @@ impl ChangeFeed {
     ///
     /// # Errors
     /// The feed cannot be read, does not have the event, or no longer has those after it.
-    pub fn cursor_after(&self, after: Option<Offsets>) -> Result<FeedCursor, FeedError> {
+    pub(crate) fn cursor_after(&self, after: Option<Offsets>) -> Result<FeedCursor, FeedError> {
         match self {
             Self::Table(store) => in_table(store.kept_changes()?, after).map(FeedCursor::of_table),
             Self::Topic(topic) => {
@@ -176,7 +176,7 @@ impl ChangeFeed {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn after(
+    pub(crate) fn after(
         &self,
         cursor: &FeedCursor,
         limit: usize,
@@ -196,7 +196,7 @@ impl ChangeFeed {
 
     /// What announces tags, unless the store does.
     #[must_use]
-    pub fn tags(&self) -> Option<&TagFeed> {
+    pub(crate) fn tags(&self) -> Option<&TagFeed> {
         match self {
             Self::Table(_) => None,
             Self::Topic(topic) => Some(&topic.tags),
@@ -269,7 +269,7 @@ pub enum AnnounceError {
 }
 
 /// The change feed of a topic's store, for tags.
-pub struct TagFeed {
+pub(crate) struct TagFeed {
     brokers: Brokers,
     /// Topic of the samples.
     input: String,
@@ -284,7 +284,7 @@ impl TagFeed {
     ///
     /// # Errors
     /// The store cannot be read, or the brokers are not well defined.
-    pub async fn of_store(
+    pub(crate) async fn of_store(
         store: &AnyStore,
         brokers: impl FnOnce() -> Result<Brokers, KafkaError>,
     ) -> anyhow::Result<Option<Self>> {
@@ -306,7 +306,7 @@ impl TagFeed {
     ///
     /// # Errors
     /// The brokers do not acknowledge the events.
-    pub async fn announce(
+    pub(crate) async fn announce(
         &self,
         device_id: &str,
         changes: impl IntoIterator<Item = (&Tag, bool)>,

@@ -15,7 +15,7 @@ use crate::source::{Batch, Source as _};
 use crate::store::TripRow;
 
 /// Where records were read.
-pub struct RecordsRead<'a> {
+pub(crate) struct RecordsRead<'a> {
     /// The rules of their epoch.
     pub rules: &'a Rules,
     /// Their partition; 0 for files.
@@ -31,7 +31,7 @@ impl Log {
     ///
     /// # Errors
     /// The log cannot be read, or lacks records that the store was built from; or `each` fails.
-    pub async fn read_device(
+    pub(crate) async fn read_device(
         &self,
         row: &TripRow,
         each: impl FnMut(RecordsRead<'_>) -> anyhow::Result<()>,

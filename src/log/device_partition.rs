@@ -8,7 +8,7 @@ use crate::store::{AnyStore, Order, StoreError, TripRow, TripStore, known_home};
 
 /// A device and the partition of its records.
 #[derive(Clone, Debug)]
-pub struct LocatedDevice {
+pub(crate) struct LocatedDevice {
     /// Device id.
     pub device: DeviceId,
     /// Whether the store has a trip of the device.
@@ -18,7 +18,7 @@ pub struct LocatedDevice {
 }
 
 /// Finds the partitions of devices from their claims and trips in a store.
-pub struct PartitionFinder<'a> {
+pub(crate) struct PartitionFinder<'a> {
     /// The store with the claims and trips.
     pub store: &'a AnyStore,
     /// Every epoch, oldest first; at least one.
@@ -29,7 +29,7 @@ pub struct PartitionFinder<'a> {
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn latest_trip(
+pub(crate) async fn latest_trip(
     store: &impl TripStore,
     device: &str,
 ) -> Result<Option<TripRow>, StoreError> {
@@ -47,7 +47,7 @@ impl PartitionFinder<'_> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn find(&self, device: DeviceId) -> Result<LocatedDevice, StoreError> {
+    pub(crate) async fn find(&self, device: DeviceId) -> Result<LocatedDevice, StoreError> {
         let newest = self.newest();
         let partition = known_home(self.store, &device, &newest.division()).await?;
         let row = latest_trip(self.store, &device).await?;
@@ -70,7 +70,7 @@ impl PartitionFinder<'_> {
 
     /// Whether records are keyed by the device id.
     #[must_use]
-    pub fn is_keyed(&self) -> bool {
+    pub(crate) fn is_keyed(&self) -> bool {
         self.newest().rules.is_keyed_by_device()
     }
 
@@ -81,13 +81,13 @@ impl PartitionFinder<'_> {
 
     /// Whether the partition of the device's records cannot be determined.
     #[must_use]
-    pub fn is_unknown(&self, found: &LocatedDevice) -> bool {
+    pub(crate) fn is_unknown(&self, found: &LocatedDevice) -> bool {
         found.partition.is_none() && !(self.follows_from_key() || self.is_keyed() && found.has_trip)
     }
 
     /// Why the partition cannot be determined, and what to do.
     #[must_use]
-    pub fn unknown_reason(&self, found: &LocatedDevice) -> String {
+    pub(crate) fn unknown_reason(&self, found: &LocatedDevice) -> String {
         let (device, topic) = (&found.device, &self.newest().topic);
         let reason = match found.has_trip {
             true => "its latest trip is from an epoch with another partition count",

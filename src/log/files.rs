@@ -70,7 +70,7 @@ impl FilesLog {
     ///
     /// # Errors
     /// Those of [`FilesLog::records`], or an imported file is missing.
-    pub async fn check_complete(&self) -> anyhow::Result<()> {
+    pub(crate) async fn check_complete(&self) -> anyhow::Result<()> {
         let (mut source, _) = self.records().await?;
         while source.next().await?.is_some() {}
         Ok(source.check()?)

@@ -65,7 +65,7 @@ pub struct StoredLetter {
 ///
 /// # Errors
 /// There is no such reason.
-pub fn parse_reason(name: &str) -> Result<DeadReason, InvalidRequest> {
+pub(crate) fn parse_reason(name: &str) -> Result<DeadReason, InvalidRequest> {
     DeadReason::from_name(name).ok_or_else(|| {
         let names: Vec<_> = DeadReason::ALL.iter().map(|reason| reason.name()).collect();
         InvalidRequest(format!("`{name}` is not a valid reason; use one of: {}", names.join(", ")))
@@ -93,10 +93,10 @@ enum Location {
 }
 
 /// A record of the dead letters that was not resolved; `None`: another program wrote it.
-pub type LetterRecord = (LetterId, Option<DeadLetter>);
+pub(crate) type LetterRecord = (LetterId, Option<DeadLetter>);
 
 /// Reads dead letters, oldest first; of a topic partition by partition.
-pub type LetterIter<'a, T> = Box<dyn Iterator<Item = anyhow::Result<T>> + Send + 'a>;
+pub(crate) type LetterIter<'a, T> = Box<dyn Iterator<Item = anyhow::Result<T>> + Send + 'a>;
 
 /// The dead letters of a store.
 pub struct Letters {
@@ -252,7 +252,7 @@ impl Letters {
     ///
     /// # Errors
     /// The overrides map fields in an invalid way.
-    pub fn redecoder(
+    pub(crate) fn redecoder(
         &self,
         overrides: &DecodeOverrides,
         now_ms: Option<i64>,
@@ -269,7 +269,7 @@ impl Letters {
     ///
     /// # Errors
     /// The store cannot be written, or an option is unknown to the client.
-    pub fn remover(&self, notify: &Notify) -> anyhow::Result<LetterRemover<'_>> {
+    pub(crate) fn remover(&self, notify: &Notify) -> anyhow::Result<LetterRemover<'_>> {
         match &self.location {
             Location::Topic(topic) => {
                 let producer = Producer::new(&self.brokers, Arc::clone(notify))?;
@@ -291,7 +291,7 @@ impl Letters {
 }
 
 /// Removes letters from their store.
-pub enum LetterRemover<'a> {
+pub(crate) enum LetterRemover<'a> {
     /// From a table.
     Table(EmbeddedStore),
     /// By a mark in a topic, which has these brokers.
@@ -303,7 +303,7 @@ impl LetterRemover<'_> {
     ///
     /// # Errors
     /// The store cannot be written, or no broker responds.
-    pub async fn remove(&self, ids: &[LetterId], fate: Fate) -> anyhow::Result<()> {
+    pub(crate) async fn remove(&self, ids: &[LetterId], fate: Fate) -> anyhow::Result<()> {
         match self {
             _ if ids.is_empty() => {}
             Self::Table(store) => {
@@ -324,7 +324,7 @@ impl LetterRemover<'_> {
     ///
     /// # Errors
     /// The brokers refuse, or none responds. A table fails never.
-    pub async fn free(
+    pub(crate) async fn free(
         &self,
         remaining: impl IntoIterator<Item = (i32, i64)>,
     ) -> anyhow::Result<Result<(), KafkaError>> {

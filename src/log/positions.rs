@@ -50,7 +50,7 @@ impl ReadPosition {
 
 /// Whether a store keeps its positions, change events and dead letters itself.
 #[must_use]
-pub fn keeps_own(store: &AnyStore) -> bool {
+pub(crate) fn keeps_own(store: &AnyStore) -> bool {
     store.embedded().is_some()
 }
 
@@ -62,7 +62,7 @@ fn reader_group(settings: &Settings) -> Result<Group, KafkaError> {
 ///
 /// # Errors
 /// It is another one, or the store cannot be read.
-pub async fn check_group(store: &AnyStore, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn check_group(store: &AnyStore, settings: &Settings) -> anyhow::Result<()> {
     match store.group().await? {
         Some(kept) if kept != settings.member.group => Err(PreconditionFailed(format!(
             "store `{}` is read by consumer group `{kept}`, and the offsets of `{}` say nothing of \
@@ -106,7 +106,7 @@ pub async fn committed_offsets(
 ///
 /// # Errors
 /// There are members, the group cannot be read, or another group reads the log.
-pub async fn check_unread(store: &AnyStore, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn check_unread(store: &AnyStore, settings: &Settings) -> anyhow::Result<()> {
     if keeps_own(store) {
         return Ok(());
     }
@@ -125,7 +125,11 @@ pub async fn check_unread(store: &AnyStore, settings: &Settings) -> anyhow::Resu
 ///
 /// # Errors
 /// The store or the group cannot be written.
-pub fn set_to_start(store: &AnyStore, settings: &Settings, epoch: &Epoch) -> anyhow::Result<()> {
+pub(crate) fn set_to_start(
+    store: &AnyStore,
+    settings: &Settings,
+    epoch: &Epoch,
+) -> anyhow::Result<()> {
     match store.embedded() {
         Some(store) => {
             let mut offsets = epoch.start_offsets.iter();

@@ -56,7 +56,7 @@ impl DecodeOverrides {
 
 /// What redecoding a letter gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Redecoded {
+pub(crate) enum Redecoded {
     /// Usable: the record to add to the log.
     Usable {
         /// Key of the record; `None` in a log of files.
@@ -72,7 +72,7 @@ pub enum Redecoded {
 
 /// Why a letter cannot be replayed, whatever the rules and overrides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unrecoverable {
+pub(crate) enum Unrecoverable {
     /// Its value, key or headers were truncated when it was stored.
     Cut,
     /// It is a control record: only `tstar forget` sends those.
@@ -88,7 +88,7 @@ pub enum Unrecoverable {
 impl Unrecoverable {
     /// Name in the JSON of a replay.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cut => "cut",
             Self::Control => "control_record",
@@ -150,7 +150,7 @@ impl Redecoder {
     }
 
     /// The schema without which a letter cannot be read.
-    pub fn missing_schema(&mut self, letter: &DeadLetter) -> Option<SchemaId> {
+    pub(crate) fn missing_schema(&mut self, letter: &DeadLetter) -> Option<SchemaId> {
         let is_of_schema = letter.reason == DeadReason::BadSchema;
         is_of_schema.then(|| self.decode(letter, false).batch.needs_schema()).flatten()
     }
@@ -162,7 +162,7 @@ impl Redecoder {
     }
 
     /// Decodes a letter again.
-    pub fn redecode(&mut self, letter: &DeadLetter) -> Redecoded {
+    pub(crate) fn redecode(&mut self, letter: &DeadLetter) -> Redecoded {
         // A replay never sends a control record, even a signed one.
         if letter.headers.iter().any(|(name, _)| name == CONTROL_HEADER) {
             return Redecoded::Never(Unrecoverable::Control);

@@ -46,7 +46,7 @@ impl Workspace<'_> {
 
     /// Settings of the processor that fills the store.
     #[must_use]
-    pub fn processor_config(&self) -> ProcessorConfig {
+    pub(crate) fn processor_config(&self) -> ProcessorConfig {
         let memory = usize::try_from(self.memory / 4 * 3).unwrap_or(usize::MAX);
         ProcessorConfig {
             flush: FlushSettings::new(AT_THE_END, AT_THE_END),

@@ -65,7 +65,7 @@ pub struct RetryOutcome {
 impl RetryOutcome {
     /// Number of control records among the letters.
     #[must_use]
-    pub fn control_records(&self) -> u64 {
+    pub(crate) fn control_records(&self) -> u64 {
         self.never.get(Unrecoverable::Control.name()).copied().unwrap_or(0)
     }
 

@@ -82,7 +82,7 @@ impl Cancel {
     ///
     /// # Errors
     /// A signal arrived.
-    pub async fn unless_stopped<T>(
+    pub(crate) async fn unless_stopped<T>(
         &mut self,
         partial: PartialResult,
         work: impl Future<Output = T>,
@@ -106,4 +106,4 @@ pub type Notify = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Starts to listen for signals. A use case calls it once it has work to preserve; until then a
 /// signal ends the process at once.
-pub type SignalListener<'a> = &'a (dyn Fn(PartialResult) -> std::io::Result<Cancel> + Sync);
+pub(crate) type SignalListener<'a> = &'a (dyn Fn(PartialResult) -> std::io::Result<Cancel> + Sync);

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::store::{AnyStore, SideTables};
 
 /// The topic as it was when sending began.
-pub struct TargetTopic<'a> {
+pub(crate) struct TargetTopic<'a> {
     /// Its brokers.
     pub brokers: Brokers,
     /// Answers questions about topics.
@@ -34,7 +34,7 @@ impl<'a> TargetTopic<'a> {
     ///
     /// # Errors
     /// Brokers do not respond, the topic is not that of the store, or the store has no epoch.
-    pub async fn of_store(store: &'a AnyStore, settings: &Settings) -> anyhow::Result<Self> {
+    pub(crate) async fn of_store(store: &'a AnyStore, settings: &Settings) -> anyhow::Result<Self> {
         let brokers = settings.brokers()?;
         let topics = Arc::new(Topics::new(&brokers)?);
         let epochs = store.epochs().await?;
@@ -56,7 +56,7 @@ impl<'a> TargetTopic<'a> {
     ///
     /// # Errors
     /// Keys are not device ids, or brokers do not respond.
-    pub async fn without_store(settings: &Settings) -> anyhow::Result<Self> {
+    pub(crate) async fn without_store(settings: &Settings) -> anyhow::Result<Self> {
         let rules = settings.rules_request().over(&Rules::default());
         let (brokers, topic) = (settings.brokers()?, settings.topic.clone());
         let topics = Arc::new(Topics::new(&brokers)?);

@@ -28,7 +28,7 @@ use crate::sink::{OutputTopics, Outputs};
 use crate::store::{AnyStore, SideTables, StoreError};
 
 /// The error of a store without an epoch, which has no log to read.
-pub fn no_epoch(store: &str) -> PreconditionFailed {
+pub(crate) fn no_epoch(store: &str) -> PreconditionFailed {
     PreconditionFailed(format!(
         "store `{store}` has no epoch, so no topic was read into it: `tstar run` reads one, and \
          `tstar epoch import` copies the epochs of another store"
@@ -122,7 +122,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// Records among them have expired.
-    pub fn reread(
+    pub(crate) fn reread(
         &self,
         spans: Vec<Range<i64>>,
         device_id: Option<DeviceId>,
@@ -151,7 +151,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// The topic was recreated: the records of earlier epochs are lost.
-    pub fn check_whole(&self) -> Result<(), PreconditionFailed> {
+    pub(crate) fn check_whole(&self) -> Result<(), PreconditionFailed> {
         match recreated_in(&self.epochs) {
             None => Ok(()),
             Some(epoch) => Err(PreconditionFailed(format!(
@@ -166,7 +166,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// The group has committed no offset.
-    pub fn check_committed(&self) -> Result<(), PreconditionFailed> {
+    pub(crate) fn check_committed(&self) -> Result<(), PreconditionFailed> {
         if self.is_known {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// The partition count differs between epochs.
-    pub fn check_partition_count(&self) -> Result<(), PreconditionFailed> {
+    pub(crate) fn check_partition_count(&self) -> Result<(), PreconditionFailed> {
         let count = self.newest().partitions;
         match with_other_partition_count(&self.epochs, count) {
             None => Ok(()),
@@ -199,7 +199,7 @@ impl TopicLog {
     }
 
     /// The offsets of each partition that the store has.
-    pub fn all_stored(&self) -> Vec<Range<i64>> {
+    pub(crate) fn all_stored(&self) -> Vec<Range<i64>> {
         let pairs = first_offsets(&self.epochs).into_iter().zip(&self.stored);
         pairs.map(|(first, stored)| first..*stored).collect()
     }
@@ -208,7 +208,7 @@ impl TopicLog {
     ///
     /// # Errors
     /// No broker responds.
-    pub fn offsets_from(&self, from: StartFrom) -> anyhow::Result<Vec<i64>> {
+    pub(crate) fn offsets_from(&self, from: StartFrom) -> anyhow::Result<Vec<i64>> {
         let offsets = self.topics.offsets_from(self.topic(), from, &self.extents)?;
         Ok(offsets.into_values().collect())
     }
@@ -224,7 +224,7 @@ impl TopicLog {
     }
 
     /// All offsets from these on, by partition.
-    pub fn spans_from(&self, starts: &[i64]) -> Vec<Range<i64>> {
+    pub(crate) fn spans_from(&self, starts: &[i64]) -> Vec<Range<i64>> {
         let pairs = starts.iter().zip(&self.extents);
         pairs.map(|(&start, extent)| start..extent.next.max(start)).collect()
     }
@@ -289,7 +289,7 @@ impl TopicLog {
 ///
 /// # Errors
 /// Brokers do not respond, or the topic does not match the newest epoch.
-pub async fn topic_of(
+pub(crate) async fn topic_of(
     store: &AnyStore,
     topics: &Arc<Topics>,
     newest: &Epoch,

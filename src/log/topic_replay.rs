@@ -49,7 +49,7 @@ impl TopicReplay {
     /// The version of the last record of each span, by partition; of an empty span, the version
     /// before its start.
     #[must_use]
-    pub fn last_versions(&self) -> BTreeMap<i32, Version> {
+    pub(crate) fn last_versions(&self) -> BTreeMap<i32, Version> {
         let ends: Vec<i64> = self.spans.iter().map(|span| span.end).collect();
         versions_before(&self.epochs, &ends)
     }
@@ -111,7 +111,7 @@ impl TopicReplay {
     }
 
     /// A reader of an epoch's records with all schemas of the store, filtered by device.
-    pub fn reader_with_schemas(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
+    pub(crate) fn reader_with_schemas(&self, epoch: &Epoch) -> Result<RecordReader, DaemonError> {
         let reader = self.reader(epoch)?;
         self.schemas.add_to(&reader.decoder(), epoch.epoch);
         Ok(reader)

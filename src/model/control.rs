@@ -219,7 +219,7 @@ impl ControlKeys {
 
     /// The keys that are also recorded in a store. No other key is valid.
     #[must_use]
-    pub fn that_count(&self, named: &[NamedKey]) -> Self {
+    pub(crate) fn that_count(&self, named: &[NamedKey]) -> Self {
         Self(self.0.iter().filter(|key| named.contains(&key.named())).cloned().collect())
     }
 
@@ -229,7 +229,7 @@ impl ControlKeys {
     /// # Errors
     /// A message that names each missing key, or the first one with another secret, and the next
     /// step.
-    pub fn agree_with(&self, named: &[NamedKey], store: &str) -> Result<(), String> {
+    pub(crate) fn agree_with(&self, named: &[NamedKey], store: &str) -> Result<(), String> {
         let mine = self.named();
         let of_name = |name: &str| mine.iter().find(|key| key.name == name);
         let missing: Vec<_> =
@@ -256,7 +256,7 @@ impl ControlKeys {
 
     /// The key that a signature names; `None` if it is not here.
     #[must_use]
-    pub fn key_of(&self, signature: &Signature) -> Option<&ControlKey> {
+    pub(crate) fn key_of(&self, signature: &Signature) -> Option<&ControlKey> {
         self.0.iter().find(|key| key.name == signature.key)
     }
 }
@@ -264,7 +264,7 @@ impl ControlKeys {
 impl ControlKey {
     /// Whether this key produced the signature for this claim.
     #[must_use]
-    pub fn verifies(&self, signature: &Signature, claim: &Claim<'_>) -> bool {
+    pub(crate) fn verifies(&self, signature: &Signature, claim: &Claim<'_>) -> bool {
         self.has_signed(claim, &signature.code)
     }
 }

@@ -15,7 +15,9 @@ use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Offset, Version};
 
-pub use spans::{by_epoch, first_offsets, gone, of_current_topic, recreated_in, versions_before};
+pub(crate) use spans::{by_epoch, first_offsets, of_current_topic, recreated_in, versions_before};
+
+pub use spans::gone;
 
 /// Kind of the log that a store was built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub struct Epoch {
 /// A topic has the name of an epoch's, but is another one: it was deleted and created again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("was recreated: its id is {found}, and was {expected} in epoch {epoch}")]
-pub struct TopicRecreated {
+pub(crate) struct TopicRecreated {
     /// Id of the topic now.
     found: String,
     /// Id of the topic of the epoch.
@@ -76,7 +78,7 @@ pub struct TopicRecreated {
 /// A topic does not have the partition count of an epoch: devices may have moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}, and had {expected} in epoch {epoch}", partition_count(*.found))]
-pub struct PartitionCountMismatch {
+pub(crate) struct PartitionCountMismatch {
     /// Number of partitions that the topic has now; `None`: the topic does not exist.
     found: Option<i32>,
     /// Number of partitions in the epoch.
@@ -92,14 +94,14 @@ fn partition_count(found: Option<i32>) -> String {
 /// The first epoch that has another partition count. `None`: no device ever moved to another
 /// partition, if the topic was not recreated.
 #[must_use]
-pub fn with_other_partition_count(epochs: &[Epoch], count: i32) -> Option<&Epoch> {
+pub(crate) fn with_other_partition_count(epochs: &[Epoch], count: i32) -> Option<&Epoch> {
     epochs.iter().find(|epoch| epoch.check_partition_count(count).is_err())
 }
 
 impl Epoch {
     /// First offset of the epoch in a partition; 0 in one that was added since.
     #[must_use]
-    pub fn start_of(&self, partition: i32) -> i64 {
+    pub(crate) fn start_of(&self, partition: i32) -> i64 {
         self.start_offsets.get(&partition).copied().unwrap_or(0)
     }
 
@@ -121,7 +123,7 @@ impl Epoch {
     ///
     /// # Errors
     /// The epoch has another number.
-    pub fn check_partition_count(
+    pub(crate) fn check_partition_count(
         &self,
         found: impl Into<Option<i32>>,
     ) -> Result<(), PartitionCountMismatch> {
@@ -136,7 +138,7 @@ impl Epoch {
     ///
     /// # Errors
     /// The topic was recreated.
-    pub fn check_topic_id(&self, found: Option<&str>) -> Result<(), TopicRecreated> {
+    pub(crate) fn check_topic_id(&self, found: Option<&str>) -> Result<(), TopicRecreated> {
         match (found, &self.topic_id) {
             (Some(found), Some(expected)) if found != expected => {
                 let (found, expected) = (found.to_owned(), expected.clone());
@@ -193,7 +195,7 @@ impl Division {
 
 /// The division of each of these epochs, oldest first.
 #[must_use]
-pub fn divisions(epochs: &[Epoch]) -> Vec<Division> {
+pub(crate) fn divisions(epochs: &[Epoch]) -> Vec<Division> {
     let mut divisions: Vec<_> = epochs.iter().map(Epoch::division).collect();
     for (division, next) in divisions.iter_mut().zip(epochs.iter().skip(1)) {
         division.versions.1 = next.base;
@@ -252,7 +254,7 @@ impl Versions {
 
     /// Whether two versions belong to the same epoch.
     #[must_use]
-    pub fn share_epoch(&self, one: Version, other: Version) -> bool {
+    pub(crate) fn share_epoch(&self, one: Version, other: Version) -> bool {
         let epoch = |version| self.spans.iter().rposition(|(_, base)| *base <= version);
         epoch(one) == epoch(other)
     }

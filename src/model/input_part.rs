@@ -10,7 +10,7 @@ use super::input_format::InputFormat;
 use super::scalar::{LogTime, Offset};
 
 /// Bytes at the start of an input that are hashed first: enough to distinguish most inputs.
-pub const HEAD_BYTES: usize = 4096;
+pub(crate) const HEAD_BYTES: usize = 4096;
 
 /// A run of consecutive records of one input in the log. The file that records a replay has it as
 /// JSON.
@@ -69,11 +69,11 @@ mod hex {
     use serde::de::{Deserialize as _, Deserializer, Error as _};
     use serde::ser::Serializer;
 
-    pub fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&HEXLOWER.encode(hash))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
         let text = String::deserialize(from)?;
         let hash = HEXLOWER.decode(text.as_bytes()).ok().and_then(|hash| hash.try_into().ok());
         hash.ok_or_else(|| D::Error::custom("a hash is malformed"))

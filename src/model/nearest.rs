@@ -7,7 +7,10 @@ const MAX_SUGGESTED: usize = 3;
 
 /// The known name that is close enough for a typing error, whatever the case of its letters.
 #[must_use]
-pub fn nearest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest_name<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let typed = name.to_lowercase();
     let near = known.map(|known| (levenshtein(&typed, &known.to_lowercase()), known)).min();
     near.filter(|(distance, _)| *distance <= max_distance(name)).map(|(_, known)| known)
@@ -26,7 +29,7 @@ fn max_distance(name: &str) -> usize {
 }
 
 /// The names nearest to one, of many that need not be in memory together.
-pub struct NearNames<'a> {
+pub(crate) struct NearNames<'a> {
     name: &'a str,
     lower: String,
     /// By distance: first without regard to case, then with it.
@@ -35,12 +38,12 @@ pub struct NearNames<'a> {
 
 impl<'a> NearNames<'a> {
     /// Compares with a name.
-    pub fn new(name: &'a str) -> Self {
+    pub(crate) fn new(name: &'a str) -> Self {
         Self { name, lower: name.to_lowercase(), found: Vec::new() }
     }
 
     /// Compares a known name.
-    pub fn add(&mut self, known: &str) {
+    pub(crate) fn add(&mut self, known: &str) {
         let distance = levenshtein(&self.lower, &known.to_lowercase());
         let farthest = self.found.get(MAX_SUGGESTED - 1).map_or(usize::MAX, |last| last.0);
         if distance > max_distance(self.name) || distance > farthest {
@@ -52,7 +55,7 @@ impl<'a> NearNames<'a> {
     }
 
     /// The nearest names, the nearest one first; none that is too far for a typing error.
-    pub fn finish(self) -> Vec<String> {
+    pub(crate) fn finish(self) -> Vec<String> {
         self.found.into_iter().map(|(_, _, known)| known).collect()
     }
 }

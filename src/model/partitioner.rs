@@ -16,7 +16,7 @@ pub enum Partitioner {
 
 impl Partitioner {
     /// The partitioners that compute a partition from the key.
-    pub const COMPUTED: [Self; 2] = [Self::Murmur2, Self::Crc32];
+    pub(crate) const COMPUTED: [Self; 2] = [Self::Murmur2, Self::Crc32];
 
     const ALL: [Self; 3] = [Self::Murmur2, Self::Crc32, Self::None];
 
@@ -94,7 +94,7 @@ const MAX_DEVIATING: usize = 100;
 
 /// Infers the partitioner that the producers of a topic use from the records of the topic.
 #[derive(Debug, Default)]
-pub struct Finder {
+pub(crate) struct Finder {
     partitions: i32,
     devices: std::collections::HashMap<Box<[u8]>, KeyRecords, foldhash::fast::RandomState>,
 }
@@ -151,12 +151,12 @@ impl std::fmt::Display for Share {
 impl Finder {
     /// For a topic with this number of partitions.
     #[must_use]
-    pub fn new(partitions: i32) -> Self {
+    pub(crate) fn new(partitions: i32) -> Self {
         Self { partitions, ..Self::default() }
     }
 
     /// Records the key and partition of a record.
-    pub fn see(&mut self, key: &[u8], partition: i32) {
+    pub(crate) fn see(&mut self, key: &[u8], partition: i32) {
         if !self.devices.contains_key(key) {
             self.devices.insert(key.into(), KeyRecords::default());
         }
@@ -169,7 +169,7 @@ impl Finder {
 
     /// How many devices follow each of [`Partitioner::COMPUTED`].
     #[must_use]
-    pub fn shares(&self) -> [Share; 2] {
+    pub(crate) fn shares(&self) -> [Share; 2] {
         [0, 1].map(|nth| {
             let follows = |seen: &&KeyRecords| seen.matching[nth] * 2 > seen.records;
             Share {
@@ -183,7 +183,7 @@ impl Finder {
     /// The partitioner that nearly all devices follow, if it is the only one and they are enough
     /// evidence.
     #[must_use]
-    pub fn found(&self) -> Partitioner {
+    pub(crate) fn found(&self) -> Partitioner {
         #[expect(clippy::cast_precision_loss, reason = "some thousand keys")]
         let bits =
             |share: &Share| share.following as f64 * f64::from(self.partitions.max(1)).log2();

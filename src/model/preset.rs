@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-pub use self::table::{OSMAND, PRESETS};
+pub(crate) use self::table::OSMAND;
+
+pub use self::table::PRESETS;
 use super::rules::{Rules, SpeedUnit, TimeUnit};
 use super::schema::Encoding;
 

@@ -4,7 +4,7 @@ use super::preset::Preset;
 use super::rules::Rules;
 
 /// Copies the rules that one setting determines.
-pub type CopyRules = fn(from: &Rules, to: &mut Rules);
+pub(crate) type CopyRules = fn(from: &Rules, to: &mut Rules);
 
 /// The rules that were given explicitly. A rule that was not given is that of the store or epoch;
 /// only a new one gets the default. So a new default of a later version changes no store.
@@ -39,7 +39,7 @@ impl RulesRequest {
     /// Also requests the rules of a preset; those given explicitly win. Rules that were expanded
     /// from another version of the preset keep that: a new version changes no store.
     #[must_use]
-    pub fn with_preset(self, preset: &'static Preset, zone_tables: &'static str) -> Self {
+    pub(crate) fn with_preset(self, preset: &'static Preset, zone_tables: &'static str) -> Self {
         Self { preset: Some((preset, zone_tables)), ..self }
     }
 

@@ -61,7 +61,7 @@ impl FromStr for SchemaId {
 }
 
 /// The last offset of each partition at which an id was unknown; those before it were, too.
-pub type UnknownUntil = BTreeMap<i32, Offset>;
+pub(crate) type UnknownUntil = BTreeMap<i32, Offset>;
 
 /// What an entry of an epoch decides, beyond the entries before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

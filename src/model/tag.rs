@@ -11,13 +11,13 @@ use std::str::FromStr;
 use crate::model::scalar::DeviceTime;
 
 /// Maximum length of a key, bytes.
-pub const MAX_KEY_BYTES: usize = 64;
+pub(crate) const MAX_KEY_BYTES: usize = 64;
 
 /// Maximum length of a value, bytes: a note of a page.
 pub const MAX_VALUE_BYTES: usize = 4096;
 
 /// Maximum number of keys of a trip.
-pub const MAX_KEYS: usize = 64;
+pub(crate) const MAX_KEYS: usize = 64;
 
 /// What is wrong with a tag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

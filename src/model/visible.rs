@@ -37,7 +37,7 @@ const HIDDEN: [(char, char); 28] = [
 
 /// Whether a character is invisible or changes how others are displayed.
 #[must_use]
-pub fn is_hidden(character: char) -> bool {
+pub(crate) fn is_hidden(character: char) -> bool {
     let is_listed = || HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&character));
     character.is_control() || (!character.is_ascii() && is_listed())
 }
@@ -53,7 +53,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Appends a character, escaped if it is hidden.
-pub fn push_visible(line: &mut String, character: char) {
+pub(crate) fn push_visible(line: &mut String, character: char) {
     match character {
         character if character.is_control() => line.extend(character.escape_default()),
         character if is_hidden(character) => line.extend(character.escape_unicode()),
@@ -63,7 +63,7 @@ pub fn push_visible(line: &mut String, character: char) {
 
 /// A word as a shell takes it, for a command in a message.
 #[must_use]
-pub fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -72,18 +72,18 @@ pub fn shell_word(word: &str) -> String {
 }
 
 /// Placeholder in messages for secrets: passwords, and the user names next to them.
-pub const NOT_SHOWN: &str = "(not shown)";
+pub(crate) const NOT_SHOWN: &str = "(not shown)";
 
 /// An error and its causes, on one line.
 #[must_use]
-pub fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// A URL for a message, with user name and password replaced.
 #[must_use]
-pub fn without_credentials(url: &str) -> String {
+pub(crate) fn without_credentials(url: &str) -> String {
     let begin = url.find("://").map(|at| at + 3).or_else(|| url.find(':').map(|at| at + 1));
     match (begin, url.rfind('@')) {
         (Some(begin), Some(end)) if begin < end => {

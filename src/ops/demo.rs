@@ -29,7 +29,7 @@ pub const FLEET: FleetSettings = FleetSettings {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_samples(path: &Path) -> io::Result<()> {
+pub(crate) fn write_samples(path: &Path) -> io::Result<()> {
     files::replace(path, |file| {
         let mut gzip = GzEncoder::new(BufWriter::new(file), Compression::fast());
         write_lines(Fleet::new(&FLEET).map_err(io::Error::other)?, &mut gzip)?;
@@ -40,7 +40,7 @@ pub fn write_samples(path: &Path) -> io::Result<()> {
 
 /// A trip that merged with another one, and how to look it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MergedTrip {
+pub(crate) struct MergedTrip {
     /// Device id.
     pub device_id: String,
     /// A time that it covers, ms since 1970.
@@ -56,7 +56,7 @@ impl MergedTrip {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn find(store: &impl TripStore) -> anyhow::Result<Option<Self>> {
+    pub(crate) async fn find(store: &impl TripStore) -> anyhow::Result<Option<Self>> {
         let Some(row) = first_merged_row(store).await? else { return Ok(None) };
         let Some(&retired_ms) = row.absorbed.keys().next() else { return Ok(None) };
         Ok(Some(Self {
@@ -71,7 +71,10 @@ impl MergedTrip {
     ///
     /// # Errors
     /// The store cannot be read, or the trip was erased meanwhile.
-    pub async fn by_time(&self, store: &impl TripStore) -> anyhow::Result<(TripRow, Extras)> {
+    pub(crate) async fn by_time(
+        &self,
+        store: &impl TripStore,
+    ) -> anyhow::Result<(TripRow, Extras)> {
         Ok((self.covering(store, self.covered_ms).await?, Extras::default()))
     }
 
@@ -79,7 +82,10 @@ impl MergedTrip {
     ///
     /// # Errors
     /// The store cannot be read, or the trip was erased meanwhile.
-    pub async fn by_retired_id(&self, store: &impl TripStore) -> anyhow::Result<(TripRow, Extras)> {
+    pub(crate) async fn by_retired_id(
+        &self,
+        store: &impl TripStore,
+    ) -> anyhow::Result<(TripRow, Extras)> {
         let row = self.covering(store, self.retired_ms).await?;
         let matched = Match::classify(self.retired_ms, &row);
         let extras = Extras {

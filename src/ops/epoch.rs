@@ -106,7 +106,7 @@ impl ExportedEpochs {
 /// # Errors
 /// The store has no epoch or belongs to another topic, an instance runs, records are unread, or the
 /// epoch would equal the newest one.
-pub async fn begin_new(settings: &Settings) -> anyhow::Result<Epoch> {
+pub(crate) async fn begin_new(settings: &Settings) -> anyhow::Result<Epoch> {
     let (name, topic) = (&settings.store, &settings.topic);
     let newest = {
         let store = settings.reader().await?;

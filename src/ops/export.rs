@@ -31,7 +31,7 @@ pub struct LeftOut {
 }
 
 /// A trip and its tags.
-pub type Tagged<'a> = (&'a TripRow, &'a TripTags);
+pub(crate) type Tagged<'a> = (&'a TripRow, &'a TripTags);
 
 /// The devices and times of an export.
 #[derive(Clone, Debug)]

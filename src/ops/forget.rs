@@ -86,7 +86,7 @@ impl ForgetRequest<'_> {
 
 /// One line of the audit trail. Others parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
-pub struct AuditLine<'a> {
+pub(crate) struct AuditLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     forgot: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,7 @@ pub struct AuditLine<'a> {
 impl<'a> AuditLine<'a> {
     /// The line of a device that came to `state` at `at_ms`; `user` is who runs the command.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         request: &ForgetRequest<'_>,
         record: &'a ForgetRecord,
         state: ForgetState,

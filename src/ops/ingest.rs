@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ingest_problems::problems;
-pub use super::ingest_problems::{FirstLetter, ImportProblem};
+pub(crate) use super::ingest_problems::{FirstLetter, ImportProblem};
 use super::ingest_warnings::{ImportWatch, file_cut, no_records};
 pub use super::ingest_warnings::{Warning, conflicting};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
@@ -100,13 +100,13 @@ impl IngestOutcome {
     ///
     /// # Errors
     /// The input was not read to its end.
-    pub fn into_counts(self) -> anyhow::Result<SampleCounts> {
+    pub(crate) fn into_counts(self) -> anyhow::Result<SampleCounts> {
         self.stopped.map_or(Ok(self.counts), Err)
     }
 
     /// Whether the files may fit another store: fields are missing by the map that this one keeps.
     #[must_use]
-    pub fn lacks_fields_of_store(&self) -> bool {
+    pub(crate) fn lacks_fields_of_store(&self) -> bool {
         let missing = DeadReason::MissingField.name();
         let source = self.stopped.as_ref().and_then(|error| error.downcast_ref::<SourceError>());
         self.had_rules

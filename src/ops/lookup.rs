@@ -14,7 +14,7 @@ use crate::store::{AnyStore, Forget, LookupResult, StoreError, TripRow, TripStor
 use crate::views::{Match, text_id};
 
 /// A store, behind the memory of the daemon if this process has one.
-pub type Fresh<'a> = FreshStore<'a, AnyStore, Option<Arc<LiveWorkers>>>;
+pub(crate) type Fresh<'a> = FreshStore<'a, AnyStore, Option<Arc<LiveWorkers>>>;
 
 /// The store alone.
 #[must_use]

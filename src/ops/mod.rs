@@ -14,21 +14,23 @@ mod ingest_problems;
 mod ingest_warnings;
 pub mod inspect;
 pub mod lookup;
-pub mod position_backup;
+pub(crate) mod position_backup;
 pub mod readiness;
 pub mod rebuild;
 pub mod replay;
-pub mod row_check;
+pub(crate) mod row_check;
 pub mod run;
 pub mod schema;
 pub mod serve;
 pub mod simulate;
 pub mod summary;
 pub mod tags;
-pub mod trip_filter;
+pub(crate) mod trip_filter;
 pub mod trip_list;
-pub mod trip_page;
+pub(crate) mod trip_page;
 pub mod verify;
 
-pub use crate::log::{Cancel, Notify, PartialResult, SignalListener, Stopped};
+pub(crate) use crate::log::{Cancel, SignalListener};
+
+pub use crate::log::{Notify, PartialResult, Stopped};
 pub use crate::model::failure::{BadData, InvalidRequest, NoResult, PreconditionFailed};

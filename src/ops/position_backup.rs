@@ -25,7 +25,7 @@ const MAX_NAMED: usize = 5;
 /// How far a keyspace had read its topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PositionBackup {
+pub(crate) struct PositionBackup {
     /// Name of the topic.
     pub topic: String,
     /// Number of the newest epoch.
@@ -40,7 +40,7 @@ pub struct PositionBackup {
 ///
 /// # Errors
 /// It is a file.
-pub fn check(url: &StoreUrl) -> anyhow::Result<()> {
+pub(crate) fn check(url: &StoreUrl) -> anyhow::Result<()> {
     if url.path().is_some() {
         let problem = "a store in a file has its positions in that file: tstar backup FILE";
         return Err(InvalidRequest(problem.into()).into());
@@ -73,7 +73,7 @@ async fn positions(store: &AnyStore) -> anyhow::Result<(Epoch, BTreeMap<i32, i64
 ///
 /// # Errors
 /// The store has no positions, or the file cannot be written.
-pub async fn back_up(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBackup> {
+pub(crate) async fn back_up(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBackup> {
     let (Epoch { topic, epoch, base, .. }, next_offsets) = positions(store).await?;
     let backup = PositionBackup { topic, epoch, base, next_offsets };
     let failed = || format!("`{}` cannot be written", file.display());
@@ -92,7 +92,7 @@ pub async fn back_up(store: &AnyStore, file: &Path) -> anyhow::Result<PositionBa
 /// # Errors
 /// The file is not a copy of the positions of this keyspace; devices were erased while the snapshot
 /// was taken, which `allows_erased` accepts; or the store fails.
-pub async fn restore(
+pub(crate) async fn restore(
     store: &AnyStore,
     file: &Path,
     allows_erased: bool,

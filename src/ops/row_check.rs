@@ -9,7 +9,7 @@ use crate::timeline::{LegFilter, day_of};
 
 /// Rows that were decoded.
 #[derive(Clone, Debug)]
-pub struct RowCheck {
+pub(crate) struct RowCheck {
     legs: LegFilter,
     /// Number of rows.
     pub rows: usize,
@@ -24,7 +24,7 @@ impl RowCheck {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn new(store: &AnyStore) -> Result<Self, StoreError> {
+    pub(crate) async fn new(store: &AnyStore) -> Result<Self, StoreError> {
         // The rules of a topic belong to its epochs.
         let rules = match store.epochs().await?.pop() {
             Some(newest) => newest.rules,
@@ -34,7 +34,7 @@ impl RowCheck {
     }
 
     /// Checks a row.
-    pub fn add(&mut self, row: &RawRow) {
+    pub(crate) fn add(&mut self, row: &RawRow) {
         self.rows += 1;
         if let Err(error) = row.check(self.legs) {
             self.malformed += 1;
@@ -44,14 +44,14 @@ impl RowCheck {
 
     /// What is wrong; `None` if nothing is.
     #[must_use]
-    pub fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         let first = self.first.as_ref()?;
         Some(format!("{} of {} rows are malformed; the first: {first}", self.malformed, self.rows))
     }
 }
 
 /// A fault of a store in a file.
-pub struct Fault {
+pub(crate) struct Fault {
     /// What was found.
     pub found: String,
     /// What helps.
@@ -69,7 +69,7 @@ impl Fault {
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn check_file(file: &Arc<EmbeddedStore>) -> Result<Option<Fault>, StoreError> {
+pub(crate) async fn check_file(file: &Arc<EmbeddedStore>) -> Result<Option<Fault>, StoreError> {
     if let Some(fault) = file.is_sound(true)? {
         return Ok(Some(Fault::of_file(format!("SQLite finds: {fault}"))));
     }

@@ -20,7 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is served.
 #[derive(Clone)]
-pub struct ServeRequest {
+pub(crate) struct ServeRequest {
     /// The store, its brokers, and whether samples are accepted: with tokens.
     pub settings: Settings,
     /// This process reads a topic into the store: without an epoch, it is not a store of files.
@@ -30,7 +30,7 @@ pub struct ServeRequest {
 impl ServeRequest {
     /// The rules of a store that has none yet.
     #[must_use]
-    pub fn new_rules(&self) -> Rules {
+    pub(crate) fn new_rules(&self) -> Rules {
         self.settings.rules_request().over(&Rules::default())
     }
 
@@ -40,7 +40,7 @@ impl ServeRequest {
 }
 
 /// A store that is open.
-pub struct OpenedStore {
+pub(crate) struct OpenedStore {
     /// Its operations are timed for the metrics.
     pub store: AnyStore,
     /// Its log; `None` if no topic was read into the store yet: see [`first_log`].
@@ -58,7 +58,7 @@ pub struct ServedLog {
 }
 
 /// Opens the store and its log, as soon as they are available.
-pub async fn open_store(request: &ServeRequest) -> OpenedStore {
+pub(crate) async fn open_store(request: &ServeRequest) -> OpenedStore {
     loop {
         match try_open(request).await {
             Ok(opened) => return opened,
@@ -87,7 +87,7 @@ async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
 }
 
 /// Waits until a topic is first read into the store.
-pub async fn first_log(request: &ServeRequest, store: &AnyStore) -> ServedLog {
+pub(crate) async fn first_log(request: &ServeRequest, store: &AnyStore) -> ServedLog {
     loop {
         tokio::time::sleep(RETRY_INTERVAL).await;
         let epochs = store.epochs().await.unwrap_or_default();

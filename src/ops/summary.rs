@@ -19,14 +19,14 @@ const DEVICES: usize = 100;
 const MANY_SAMPLES: i64 = 1000;
 
 /// Maximum number of trips of a summary: their paths are all read.
-pub const MAX_TRIPS: u64 = 100_000;
+pub(crate) const MAX_TRIPS: u64 = 100_000;
 
 /// Maximum number of rows of a summary.
 pub const MAX_ROWS: usize = 10_000;
 
 /// What a row of a summary is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SummaryKey {
+pub(crate) enum SummaryKey {
     /// A device.
     Device,
     /// A driver, or no driver.
@@ -37,7 +37,7 @@ pub enum SummaryKey {
 
 /// Sums over trips.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub(crate) struct Sums {
     /// Number of trips.
     pub trips: u64,
     /// Distance, tenths of a metre: the sum of what each trip shows.
@@ -50,7 +50,7 @@ pub struct Sums {
 
 /// The sums of a span.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SpanSums {
+pub(crate) struct SpanSums {
     /// By key, in order; `None`: trips without a driver.
     pub rows: BTreeMap<Option<String>, Sums>,
     /// All of them together.
@@ -62,7 +62,7 @@ pub struct SpanSums {
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SummaryError {
+pub(crate) enum SummaryError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -84,7 +84,7 @@ pub enum SummaryError {
 
 /// The trips to sum up: those that start in a span, both ends inclusive, ms.
 #[derive(Clone, Debug)]
-pub struct SummaryRequest {
+pub(crate) struct SummaryRequest {
     /// The span.
     pub span: (DeviceTime, DeviceTime),
     /// One device; all if `None`.
@@ -99,7 +99,7 @@ pub struct SummaryRequest {
 ///
 /// # Errors
 /// [`SummaryError`].
-pub async fn sum_up<S: TripStore>(
+pub(crate) async fn sum_up<S: TripStore>(
     store: &S,
     request: &SummaryRequest,
 ) -> Result<SpanSums, SummaryError> {

@@ -145,7 +145,7 @@ pub async fn of_trips(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn of_spans(
+pub(crate) async fn of_spans(
     store: &impl SideTables,
     device_id: &str,
     spans: &[(DeviceTime, DeviceTime)],
@@ -166,7 +166,7 @@ pub async fn of_spans(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn of_rows(
+pub(crate) async fn of_rows(
     store: &impl SideTables,
     rows: &[TripRow],
 ) -> Result<Vec<TripTags>, StoreError> {
@@ -189,7 +189,7 @@ pub async fn of_rows(
 }
 
 /// Changes the tags of a trip and announces the changes.
-pub struct TagWriter<'a> {
+pub(crate) struct TagWriter<'a> {
     /// The store of the trip.
     pub store: Fresh<'a>,
     /// What announces tags, unless the store does.
@@ -206,7 +206,7 @@ impl TagWriter<'_> {
     /// # Errors
     /// The condition does not hold, the trip has too many keys or was erased meanwhile, or the
     /// store or the feed fails.
-    pub async fn set(
+    pub(crate) async fn set(
         &mut self,
         tag: (&TagKey, &TagValue),
         condition: TagCondition,
@@ -230,7 +230,11 @@ impl TagWriter<'_> {
     ///
     /// # Errors
     /// The trip has no such tag, the condition does not hold, or the store or the feed fails.
-    pub async fn remove(&self, key: &TagKey, condition: TagCondition) -> Result<TripTag, TagError> {
+    pub(crate) async fn remove(
+        &self,
+        key: &TagKey,
+        condition: TagCondition,
+    ) -> Result<TripTag, TagError> {
         let removed = remove(self.store.store(), &self.target, key, condition).await?;
         let all = [&removed.tag].into_iter().chain(&removed.superseded);
         self.announce(all.map(|tag| (tag, true))).await?;

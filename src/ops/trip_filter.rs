@@ -5,7 +5,7 @@ use crate::store::TripRow;
 
 /// A box of positions, degrees. If `west` is greater than `east`, it crosses the antimeridian.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bbox {
+pub(crate) struct Bbox {
     /// Western longitude, -180 to 180.
     pub west: f64,
     /// Southern latitude, -90 to 90.
@@ -21,7 +21,7 @@ impl Bbox {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let numbers: Option<Vec<f64>> =
             text.split(',').map(|number| number.trim().parse().ok()).collect();
         let Some([west, south, east, north]) = numbers.as_deref() else {
@@ -57,7 +57,7 @@ impl Bbox {
 
 /// Conditions that a trip has to satisfy, all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TripFilter {
+pub(crate) struct TripFilter {
     /// Its bounding box overlaps this one.
     pub bbox: Option<Bbox>,
     /// It has this driver.
@@ -69,7 +69,7 @@ pub struct TripFilter {
 impl TripFilter {
     /// Whether a trip satisfies every condition.
     #[must_use]
-    pub fn accepts(&self, row: &TripRow, tags: &TripTags) -> bool {
+    pub(crate) fn accepts(&self, row: &TripRow, tags: &TripTags) -> bool {
         let of_trip =
             Bbox { west: row.min_lon, south: row.min_lat, east: row.max_lon, north: row.max_lat };
         self.bbox.is_none_or(|bbox| bbox.overlaps(&of_trip))

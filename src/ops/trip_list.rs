@@ -40,7 +40,7 @@ impl TripSpan<'_> {
 
 /// The times of a UTC day, both ends inclusive.
 #[must_use]
-pub fn day_span(day: Day) -> (DeviceTime, DeviceTime) {
+pub(crate) fn day_span(day: Day) -> (DeviceTime, DeviceTime) {
     (day.start_ms(), day.start_ms() + DAY_MS - 1)
 }
 
@@ -81,7 +81,7 @@ pub async fn is_known(store: &Fresh<'_>, device_id: &DeviceId) -> Result<bool, S
 ///
 /// # Errors
 /// It is not, or the store cannot be read.
-pub async fn check_known(store: &AnyStore, device_id: &DeviceId) -> anyhow::Result<()> {
+pub(crate) async fn check_known(store: &AnyStore, device_id: &DeviceId) -> anyhow::Result<()> {
     match is_known(&of_store(store), device_id).await? {
         true => Ok(()),
         false => Err(unknown_device(store, device_id).await?.into()),
@@ -116,7 +116,7 @@ pub(super) async fn unknown_device(
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn days_around(
+pub(crate) async fn days_around(
     store: &impl TripStore,
     device_id: Option<&DeviceId>,
     (from_ms, upto_ms): (DeviceTime, DeviceTime),

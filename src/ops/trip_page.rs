@@ -23,17 +23,17 @@ const DEVICES: usize = 100;
 const MAX_READ: usize = 5000;
 
 /// Minimum size of a sample as JSON, in bytes.
-pub const MIN_SAMPLE: u64 = 48;
+pub(crate) const MIN_SAMPLE: u64 = 48;
 
 /// Approximate size of a trip as JSON without its path, in bytes: mostly its absorbed ids.
 #[must_use]
-pub fn approximate_size(row: &TripRow) -> usize {
+pub(crate) fn approximate_size(row: &TripRow) -> usize {
     1000 + row.absorbed.len() * (row.device_id.len() * 3 + 32)
 }
 
 /// What a page contains.
 #[derive(Clone, Debug)]
-pub struct PageRequest {
+pub(crate) struct PageRequest {
     /// Maximum number of trips.
     pub limit: usize,
     /// Approximate maximum size as JSON, bytes; at least one trip fits.
@@ -47,7 +47,7 @@ pub struct PageRequest {
 }
 
 /// A page that is filled until a trip does not fit.
-pub struct TripPage<'a> {
+pub(crate) struct TripPage<'a> {
     store: Fresh<'a>,
     request: PageRequest,
     /// The trips, with their tags; without their paths if those are not needed.
@@ -69,7 +69,7 @@ pub struct TripPage<'a> {
 impl<'a> TripPage<'a> {
     /// An empty page.
     #[must_use]
-    pub fn new(store: Fresh<'a>, request: PageRequest) -> Self {
+    pub(crate) fn new(store: Fresh<'a>, request: PageRequest) -> Self {
         Self {
             store,
             request,
@@ -85,14 +85,14 @@ impl<'a> TripPage<'a> {
 
     /// Whether the page includes the record at a version.
     #[must_use]
-    pub fn includes(&self, version: Version) -> bool {
+    pub(crate) fn includes(&self, version: Version) -> bool {
         let has = |(found, _): &(FreshRow, _)| found.row.version >= version;
         self.complete_before.is_some_and(|before| version < before) || self.rows.iter().any(has)
     }
 
     /// Whether no trip was found, not even a malformed one.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.next.is_none() && self.missing.trips == 0
     }
 
@@ -101,7 +101,7 @@ impl<'a> TripPage<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn fill_fleet(
+    pub(crate) async fn fill_fleet(
         &mut self,
         (from_ms, to_ms): (DeviceTime, DeviceTime),
         cursor: Option<TripId>,
@@ -125,7 +125,7 @@ impl<'a> TripPage<'a> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn fill(
+    pub(crate) async fn fill(
         &mut self,
         device: &str,
         (mut from_ms, mut to_ms): (DeviceTime, DeviceTime),

@@ -39,7 +39,7 @@ pub struct WantedSchemas {
 }
 
 /// Finds schemas, and adds them to a decoder. Waits for servers.
-pub type FindSchemas =
+pub(crate) type FindSchemas =
     Arc<dyn Fn(WantedSchemas) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
 
 /// What a store has on the schemas of a log.
@@ -53,7 +53,7 @@ pub struct KnownSchemas {
 
 impl KnownSchemas {
     /// Adds all verdicts of an epoch to a decoder.
-    pub fn add_to(&self, decoder: &Decoder, epoch: i32) {
+    pub(crate) fn add_to(&self, decoder: &Decoder, epoch: i32) {
         for (id, decided) in self.histories.get(&epoch).iter().flat_map(|history| history.ids()) {
             if let Some(verdict) = self.verdicts.get(&(epoch, id)) {
                 add(decoder, id, compile_now(decoder, id, verdict.clone()).0, decided.clone());
@@ -66,7 +66,10 @@ impl KnownSchemas {
 ///
 /// # Errors
 /// The store fails.
-pub async fn known_schemas(store: &AnyStore, epochs: &[Epoch]) -> Result<KnownSchemas, StoreError> {
+pub(crate) async fn known_schemas(
+    store: &AnyStore,
+    epochs: &[Epoch],
+) -> Result<KnownSchemas, StoreError> {
     let mut known = KnownSchemas::default();
     for epoch in epochs.iter().filter(|epoch| epoch.rules.names_schemas()) {
         let mut history = SchemaHistory::default();

@@ -15,7 +15,7 @@ use super::{Registry, RegistryUrl};
 
 /// Responses by path and query; what was asked, with the login.
 #[derive(Clone, Default)]
-pub struct FakeRegistry {
+pub(crate) struct FakeRegistry {
     answers: Arc<Mutex<HashMap<String, (u16, String)>>>,
     /// By path, the path of the response that it brings and what that is.
     later: Arc<Mutex<HashMap<String, (String, Value)>>>,
@@ -27,34 +27,34 @@ pub struct FakeRegistry {
 
 impl FakeRegistry {
     /// Sets a response: JSON, or a text as it is.
-    pub fn answer(&self, path: &str, status: u16, body: &Value) {
+    pub(crate) fn answer(&self, path: &str, status: u16, body: &Value) {
         let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
         self.answers.lock().unwrap().insert(path.to_owned(), (status, body));
     }
 
     /// Once a path was requested, another one has this response.
-    pub fn answer_after(&self, request: &str, path: &str, body: Value) {
+    pub(crate) fn answer_after(&self, request: &str, path: &str, body: Value) {
         self.later.lock().unwrap().insert(request.to_owned(), (path.to_owned(), body));
     }
 
     /// The paths that were requested, each with its login.
-    pub fn requests(&self) -> Vec<(String, String)> {
+    pub(crate) fn requests(&self) -> Vec<(String, String)> {
         self.requests.lock().unwrap().clone()
     }
 
     /// Answers only as many requests at once, which have to come in at the same time.
-    pub fn answer_together(&self, requests: usize) {
+    pub(crate) fn answer_together(&self, requests: usize) {
         *self.together.lock().unwrap() = Some(Arc::new(Barrier::new(requests)));
     }
 
     /// What was sent.
-    pub fn bodies(&self) -> Vec<Value> {
+    pub(crate) fn bodies(&self) -> Vec<Value> {
         let bodies = self.bodies.lock().unwrap();
         bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
     }
 
     /// Serves on a listener; what is not set is unknown to the registry.
-    pub fn on(&self, listener: TcpListener) {
+    pub(crate) fn on(&self, listener: TcpListener) {
         let app = Router::new().fallback(serve).with_state(self.clone());
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     }
@@ -85,7 +85,7 @@ async fn serve(
 }
 
 /// A registry with these answers, and its URL.
-pub async fn registry(answers: &[(&str, u16, Value)]) -> (FakeRegistry, String) {
+pub(crate) async fn registry(answers: &[(&str, u16, Value)]) -> (FakeRegistry, String) {
     let served = FakeRegistry::default();
     for (path, status, body) in answers {
         served.answer(path, *status, body);
@@ -97,6 +97,6 @@ pub async fn registry(answers: &[(&str, u16, Value)]) -> (FakeRegistry, String) 
 }
 
 /// A client of the registry at a URL.
-pub fn client(url: &str) -> Registry {
+pub(crate) fn client(url: &str) -> Registry {
     Registry::new(RegistryUrl::parse(url).unwrap(), None).unwrap()
 }

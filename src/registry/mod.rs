@@ -6,7 +6,7 @@
 //! | `url` | where the registry is, and how it is asked to let us in |
 
 #[cfg(test)]
-pub mod fixture;
+pub(crate) mod fixture;
 mod url;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-pub use self::url::{Credentials, RegistryUrl};
+pub(crate) use self::url::{Credentials, RegistryUrl};
 use crate::model::schema::{SchemaId, SchemaReference, SchemaSource, SchemaVerdict};
 use crate::source::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
 use crate::web::{self, Client, ClientOptions, Response};
@@ -47,7 +47,7 @@ pub struct RegistryError {
 impl RegistryError {
     /// Whether the registry refuses what it was sent: another attempt does not help.
     #[must_use]
-    pub fn is_refusal(&self) -> bool {
+    pub(crate) fn is_refusal(&self) -> bool {
         self.is_refusal
     }
 }
@@ -179,7 +179,7 @@ impl Registry {
     /// # Errors
     /// The registry does not answer, denies access, or [refuses](RegistryError::is_refusal) the
     /// schema.
-    pub async fn register(&self, subject: &str, schema: &str) -> Result<u32, RegistryError> {
+    pub(crate) async fn register(&self, subject: &str, schema: &str) -> Result<u32, RegistryError> {
         let path = format!("/subjects/{}", web::encoded(subject));
         let versions = format!("{path}/versions");
         let body = json!({"schema": schema, "schemaType": avro()}).to_string();

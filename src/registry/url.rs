@@ -32,7 +32,7 @@ impl RegistryUrl {
 
     /// Whether others may read a login on its way there.
     #[must_use]
-    pub fn is_exposed(&self) -> bool {
+    pub(crate) fn is_exposed(&self) -> bool {
         self.0.is_exposed()
     }
 }

@@ -24,13 +24,15 @@ use std::fmt;
 
 use crate::model::nearest::nearest;
 
-pub use file::SettingsFile;
-pub use http::HttpSettings;
-pub use open::{Warnings, notify};
-pub use secret::exposed_files;
-pub use setting::{Group, Kind, Setting, TABLE};
+pub(crate) use file::SettingsFile;
+pub(crate) use http::HttpSettings;
+pub(crate) use open::Warnings;
+pub use open::notify;
+pub(crate) use secret::exposed_files;
+pub(crate) use setting::Setting;
+pub use setting::{Group, Kind, TABLE};
 pub use table::{FlushSettings, Settings};
-pub use values::LogFormat;
+pub(crate) use values::LogFormat;
 
 /// The key of a topic's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl fmt::Display for Origin {
 }
 
 /// Where each value comes from, by key.
-pub type Origins = BTreeMap<&'static str, Origin>;
+pub(crate) type Origins = BTreeMap<&'static str, Origin>;
 
 /// One fault in the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +109,7 @@ pub struct SettingsError {
 impl SettingsError {
     /// Whether all faults are on the command line, which makes it a usage error.
     #[must_use]
-    pub fn is_usage(&self) -> bool {
+    pub(crate) fn is_usage(&self) -> bool {
         self.faults.iter().all(|fault| matches!(fault.origin, Origin::Flag { .. }))
     }
 }
@@ -158,7 +160,7 @@ impl Settings {
 
     /// Whether a flag, a variable or the settings file sets a setting.
     #[must_use]
-    pub fn is_given(&self, key: &str) -> bool {
+    pub(crate) fn is_given(&self, key: &str) -> bool {
         self.origins.get(key).is_some_and(|origin| *origin != Origin::Default)
     }
 }
@@ -215,7 +217,7 @@ impl Layers {
 /// Warnings about unknown `TSTAR_*` variables. They are not errors because clusters inject such
 /// names.
 #[must_use]
-pub fn unknown_env(env: &[(String, String)]) -> Vec<String> {
+pub(crate) fn unknown_env(env: &[(String, String)]) -> Vec<String> {
     let known = |name: &str| {
         matches!(name, "TSTAR_COMMIT" | CQL_PASSWORD)
             || name.starts_with("TSTAR_TEST_")

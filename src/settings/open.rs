@@ -61,7 +61,7 @@ impl Settings {
     ///
     /// # Errors
     /// The file cannot be read, or is not UTF-8.
-    pub fn secret_text(&self, key: &str, path: &str) -> anyhow::Result<String> {
+    pub(crate) fn secret_text(&self, key: &str, path: &str) -> anyhow::Result<String> {
         let text = String::from_utf8(self.secret(key, path)?);
         // The error of the conversion contains the bytes, so it is discarded.
         text.map_err(|_| PreconditionFailed(format!("{key} `{path}` is not UTF-8")).into())
@@ -93,7 +93,7 @@ impl Settings {
     ///
     /// # Errors
     /// A file with a secret or a certificate cannot be read.
-    pub fn server_options(&self) -> anyhow::Result<ServerOptions> {
+    pub(crate) fn server_options(&self) -> anyhow::Result<ServerOptions> {
         let set = |text: &String| (!text.is_empty()).then(|| text.clone());
         let file = &self.cql_password_file;
         let password = match &**file {
@@ -135,7 +135,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Self::server_options`].
-    pub fn store_options(&self) -> anyhow::Result<OpenOptions> {
+    pub(crate) fn store_options(&self) -> anyhow::Result<OpenOptions> {
         Ok(OpenOptions {
             server: self.server_options()?,
             cache: self.cache(),
@@ -179,7 +179,10 @@ impl Settings {
     ///
     /// # Errors
     /// An option may not be set by the user, or the password file cannot be read.
-    pub fn daemon_brokers(&self, options: BTreeMap<String, String>) -> Result<Brokers, KafkaError> {
+    pub(crate) fn daemon_brokers(
+        &self,
+        options: BTreeMap<String, String>,
+    ) -> Result<Brokers, KafkaError> {
         match &*self.kafka_password_file {
             "" => Brokers::new(&self.brokers, options),
             file => Brokers::with_password_file(&self.brokers, options, Some(Path::new(file))),
@@ -209,7 +212,7 @@ impl Settings {
     /// The topic that a flag, a variable or the settings file names; `None`: that of the newest
     /// epoch.
     #[must_use]
-    pub fn given_topic(&self) -> Option<&str> {
+    pub(crate) fn given_topic(&self) -> Option<&str> {
         self.is_given("topic").then_some(&*self.topic)
     }
 }

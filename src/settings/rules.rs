@@ -54,7 +54,7 @@ impl Settings {
     /// The rules that are set by a flag, a variable or the settings file: the others are those of
     /// the store or epoch, or the defaults if it is new.
     #[must_use]
-    pub fn rules_request(&self) -> RulesRequest {
+    pub(crate) fn rules_request(&self) -> RulesRequest {
         let given = SETTINGS.iter().filter(|(key, _)| self.is_given(key));
         let request = RulesRequest::new(self.rules(), given.map(|(_, copy)| *copy).collect());
         match self.preset {

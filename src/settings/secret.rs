@@ -9,7 +9,7 @@ use super::{Origin, Settings};
 use crate::kafka::options::{SECRET_FILES, is_harmless};
 
 /// The content of a file with a secret.
-pub struct Secret {
+pub(crate) struct Secret {
     /// Content of the file.
     pub bytes: Vec<u8>,
     /// Warning for the operator if other users may read the file.
@@ -21,7 +21,7 @@ pub struct Secret {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn read_secret(key: &str, path: &Path) -> io::Result<Secret> {
+pub(crate) fn read_secret(key: &str, path: &Path) -> io::Result<Secret> {
     let mut file = File::open(path)?;
     // The metadata of the open file: the file at the path may have been replaced.
     let warning = warning(key, path, &file.metadata()?);
@@ -33,7 +33,7 @@ pub fn read_secret(key: &str, path: &Path) -> io::Result<Secret> {
 /// Warnings about files with secrets that [`read_secret`] does not read: those that librdkafka
 /// options name, and the settings file if it contains a secret option.
 #[must_use]
-pub fn exposed_files(settings: &Settings) -> Vec<String> {
+pub(crate) fn exposed_files(settings: &Settings) -> Vec<String> {
     let options = &settings.kafka;
     let named = SECRET_FILES.iter().filter_map(|name| Some((*name, options.get(*name)?.as_str())));
     let holds_one = options.keys().any(|name| !is_harmless(name));

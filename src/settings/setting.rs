@@ -106,7 +106,7 @@ pub struct Setting {
 impl Setting {
     /// The setting with a key.
     #[must_use]
-    pub fn by_key(key: &str) -> Option<&'static Self> {
+    pub(crate) fn by_key(key: &str) -> Option<&'static Self> {
         TABLE.iter().find(|setting| setting.key == key)
     }
 
@@ -132,7 +132,7 @@ pub(super) struct Syntax<T> {
 }
 
 /// The value of a default.
-pub fn default_of<T>(syntax: &Syntax<T>, default: &str) -> T {
+pub(crate) fn default_of<T>(syntax: &Syntax<T>, default: &str) -> T {
     (syntax.read)(default).expect("every default can be read")
 }
 

@@ -14,7 +14,7 @@ use crate::timeline::DAY_MS;
 
 /// A violated rule about one or several settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// The settings concerned, the one to change first.
     pub keys: &'static [&'static str],
     /// The violated rule, with the values.
@@ -39,7 +39,7 @@ impl Problems {
 impl Settings {
     /// All violated limits of settings and rules between them.
     #[must_use]
-    pub fn validate(&self) -> Vec<Problem> {
+    pub(crate) fn validate(&self) -> Vec<Problem> {
         let year_ms = 366 * DAY_MS;
         let text = format_duration;
         let mut problems = Problems::default();

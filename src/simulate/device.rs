@@ -34,7 +34,7 @@ const DRIVERS: [&str; 6] = ["Ana", "Bea", "Chen", "Dora", "Emil", "Farid"];
 
 /// The arrival kinds of a mix, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Extends the end.
     End,
     /// Falls inside.
@@ -84,7 +84,7 @@ impl Trip {
 
 /// A device of the fleet.
 #[derive(Debug)]
-pub struct Device {
+pub(crate) struct Device {
     number: u32,
     drive: Drive,
     trip: Option<Trip>,
@@ -95,13 +95,13 @@ pub struct Device {
 
 impl Device {
     /// The device of this number, from 0.
-    pub fn new(device: u32, random: &mut Random) -> Self {
+    pub(crate) fn new(device: u32, random: &mut Random) -> Self {
         let drive = Drive::new(device, random);
         Self { number: device + 1, drive, trip: None, skipped: Vec::new(), latest: None }
     }
 
     /// The next arrival.
-    pub fn next(&mut self, ledger: &mut Ledger, random: &mut Random) -> Event {
+    pub(crate) fn next(&mut self, ledger: &mut Ledger, random: &mut Random) -> Event {
         if let Some((mut sample, driver)) = self.latest
             && random.unit() < DUPLICATES
         {
@@ -132,7 +132,7 @@ impl Device {
     }
 
     /// A malformed line in place of the next arrival.
-    pub fn malformed(&self, reason: DeadReason, random: &mut Random) -> Event {
+    pub(crate) fn malformed(&self, reason: DeadReason, random: &mut Random) -> Event {
         let sample = self.latest.map_or_else(|| self.drive.at(START_MS), |(sample, _)| sample);
         let line = malformed::line(reason, self.number, &sample, random);
         Event { device: self.number, content: Content::Bad { reason, line } }
@@ -272,7 +272,7 @@ impl Device {
 
     /// Number of skipped points.
     #[cfg(test)]
-    pub fn skipped(&self) -> usize {
+    pub(crate) fn skipped(&self) -> usize {
         self.skipped.len()
     }
 }

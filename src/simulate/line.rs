@@ -73,7 +73,7 @@ impl Event {
 }
 
 /// Writes an integer number of 10^-decimals as a decimal, without trailing zeros. Uses no floats.
-pub fn write_decimal(quanta: i32, decimals: u32, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_decimal(quanta: i32, decimals: u32, out: &mut impl Write) -> io::Result<()> {
     let unit = 10_u32.pow(decimals);
     let (mut fraction, mut digits) = (quanta.unsigned_abs() % unit, decimals as usize);
     let sign = if quanta < 0 { "-" } else { "" };

@@ -7,7 +7,7 @@ use crate::model::time::format_time;
 use crate::timeline::Sample;
 
 /// Reasons that malformed lines are generated for.
-pub const REASONS: [DeadReason; 10] = [
+pub(crate) const REASONS: [DeadReason; 10] = [
     DeadReason::BadUtf8,
     DeadReason::BadJson,
     DeadReason::MissingField,
@@ -21,7 +21,12 @@ pub const REASONS: [DeadReason; 10] = [
 ];
 
 /// A line that is dead-lettered for `reason`, made from a valid sample; without a line end.
-pub fn line(reason: DeadReason, device: u32, sample: &Sample, random: &mut Random) -> Vec<u8> {
+pub(crate) fn line(
+    reason: DeadReason,
+    device: u32,
+    sample: &Sample,
+    random: &mut Random,
+) -> Vec<u8> {
     let text = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| {
         let mut bytes = Vec::new();
         write(&mut bytes).expect("writing to a Vec cannot fail");

@@ -39,7 +39,7 @@ impl Circle {
 
 /// Route of a device: the sum of a large and a small circle, 10 to 24 m/s.
 #[derive(Clone, Copy, Debug)]
-pub struct Drive {
+pub(crate) struct Drive {
     lat: f64,
     lon: f64,
     large: Circle,
@@ -48,7 +48,7 @@ pub struct Drive {
 
 impl Drive {
     /// The route of the device of this number, from 0.
-    pub fn new(device: u32, random: &mut Random) -> Self {
+    pub(crate) fn new(device: u32, random: &mut Random) -> Self {
         let (lat, lon) = CITIES[device as usize % CITIES.len()];
         let mut between = |min: f64, max: f64| min + (max - min) * random.unit();
         Self {
@@ -69,7 +69,7 @@ impl Drive {
 
     /// The sample at a device time. Its coordinates have at most six decimals.
     #[expect(clippy::cast_possible_truncation, reason = "metres around a city, speeds of a truck")]
-    pub fn at(&self, time_ms: DeviceTime) -> Sample {
+    pub(crate) fn at(&self, time_ms: DeviceTime) -> Sample {
         #[expect(clippy::cast_precision_loss, reason = "ms of centuries fit 53 bits")]
         let time_s = (time_ms - START_MS) as f64 / 1e3;
         let ([east, north], [large_east_mps, large_north_mps]) = self.large.at(time_s);

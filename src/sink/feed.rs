@@ -9,7 +9,7 @@ use crate::store::{Change, Flush, Result, StoreError, TripRow};
 use crate::views::{ViewError, event, text_id};
 
 /// What an event is about, for its headers.
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     /// Topic of the samples.
     pub input: &'a str,
     /// Device id, the key of the record.
@@ -22,7 +22,7 @@ pub struct Subject<'a> {
 
 /// The record of an event, which is JSON.
 #[must_use]
-pub fn feed_record(subject: &Subject<'_>, event: String) -> ProducerRecord {
+pub(crate) fn feed_record(subject: &Subject<'_>, event: String) -> ProducerRecord {
     ProducerRecord {
         key: Some(subject.device_id.as_bytes().to_vec()),
         value: event.into_bytes(),

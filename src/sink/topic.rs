@@ -151,7 +151,7 @@ impl OutputTopics {
     ///
     /// # Errors
     /// No broker responds.
-    pub async fn write_table(
+    pub(crate) async fn write_table(
         &mut self,
         table: TableTopic,
         topics: &Topics,

@@ -4,10 +4,10 @@
 use super::wire::MAX_DEPTH;
 
 /// Maximum size of a schema, with all that it refers to, bytes.
-pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
+pub(crate) const MAX_SCHEMA_BYTES: usize = 1 << 20;
 
 /// Maximum number of schemas that a schema refers to, directly or not.
-pub const MAX_REFERENCES: usize = 100;
+pub(crate) const MAX_REFERENCES: usize = 100;
 
 /// Maximum number of messages, records, enums and other named types.
 const MAX_TYPES: usize = 2_000;
@@ -31,21 +31,21 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Adds a named type; `name` is the length of its name with its namespace.
-    pub fn add_type(&mut self, name: usize) -> Result<(), String> {
+    pub(crate) fn add_type(&mut self, name: usize) -> Result<(), String> {
         self.types += 1;
         check(self.types, MAX_TYPES, "types")?;
         check_name(name)
     }
 
     /// Adds a field.
-    pub fn add_field(&mut self, name: usize) -> Result<(), String> {
+    pub(crate) fn add_field(&mut self, name: usize) -> Result<(), String> {
         self.fields += 1;
         check(self.fields, MAX_FIELDS, "fields")?;
         check_name(name)
     }
 
     /// Adds a value of an enum.
-    pub fn add_value(&mut self, name: usize) -> Result<(), String> {
+    pub(crate) fn add_value(&mut self, name: usize) -> Result<(), String> {
         self.values += 1;
         check(self.values, MAX_VALUES, "values of enums")?;
         check_name(name)

@@ -7,7 +7,7 @@ use super::text::short;
 const NOT_FILES: [&str; 2] = ["-", HTTP_ORIGIN];
 
 /// Origin of samples that came by HTTP.
-pub const HTTP_ORIGIN: &str = "http";
+pub(crate) const HTTP_ORIGIN: &str = "http";
 
 /// What surrounds a record. A field map may name each part of it.
 #[derive(Clone, Copy, Debug, Default)]

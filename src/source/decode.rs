@@ -54,7 +54,7 @@ impl Decoder {
 
     /// Whether records need not be text.
     #[must_use]
-    pub fn is_binary(&self) -> bool {
+    pub(crate) fn is_binary(&self) -> bool {
         self.binary.is_some()
     }
 
@@ -82,7 +82,7 @@ impl Decoder {
 
     /// Whether records name their schemas by the ids of a registry.
     #[must_use]
-    pub fn needs_ids(&self) -> bool {
+    pub(crate) fn needs_ids(&self) -> bool {
         self.binary.as_ref().is_some_and(BinaryReader::needs_ids)
     }
 
@@ -101,7 +101,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Why the schema cannot be used.
-    pub fn compile_schema(
+    pub(crate) fn compile_schema(
         &self,
         id: SchemaId,
         verdict: &SchemaVerdict,
@@ -111,7 +111,12 @@ impl Decoder {
 
     /// Adds what decides the records of an id, except those at which it was unknown. The first
     /// verdict stands.
-    pub fn insert_schema(&self, id: SchemaId, schema: CompiledSchema, unknown: Arc<UnknownUntil>) {
+    pub(crate) fn insert_schema(
+        &self,
+        id: SchemaId,
+        schema: CompiledSchema,
+        unknown: Arc<UnknownUntil>,
+    ) {
         if let Some(binary) = &self.binary {
             binary.insert(id, schema, unknown);
         }
@@ -119,7 +124,7 @@ impl Decoder {
 
     /// Whether the records of an id are decided.
     #[must_use]
-    pub fn has_schema(&self, id: SchemaId) -> bool {
+    pub(crate) fn has_schema(&self, id: SchemaId) -> bool {
         self.binary.as_ref().is_none_or(|binary| binary.has(id))
     }
 
@@ -248,13 +253,13 @@ impl Decoder {
 
     /// Whether bad samples can only be decoded again with the record around them.
     #[must_use]
-    pub fn needs_whole_records(&self) -> bool {
+    pub(crate) fn needs_whole_records(&self) -> bool {
         !self.shape.outer.is_empty()
     }
 
     /// Whether the map names this header.
     #[must_use]
-    pub fn names_header(&self, header: &str) -> bool {
+    pub(crate) fn names_header(&self, header: &str) -> bool {
         let is_named = |source: &Source| match source {
             Source::Around(super::map::Around::Header(name)) => name.eq_ignore_ascii_case(header),
             _ => false,
@@ -267,7 +272,7 @@ impl Decoder {
     /// # Errors
     /// As for [`Decoder::new`]; or the key has to be the device id, which the map reads from a part
     /// of it.
-    pub fn check_topic_rules(rules: &Rules) -> Result<(), DecoderError> {
+    pub(crate) fn check_topic_rules(rules: &Rules) -> Result<(), DecoderError> {
         let decoder = Self::new(rules)?;
         if rules.is_keyed_by_device() { Ok(decoder.check_key_is_device()?) } else { Ok(()) }
     }

@@ -69,13 +69,13 @@ impl Field {
 
 /// The names under which a field is found without a map: the canonical name, then the aliases.
 #[must_use]
-pub fn names_of_field(name: &str) -> &'static [&'static str] {
+pub(crate) fn names_of_field(name: &str) -> &'static [&'static str] {
     Field::from_name(name).map_or(&[], Field::names)
 }
 
 /// The canonical names of all fields.
 #[must_use]
-pub fn field_names() -> [&'static str; Field::COUNT] {
+pub(crate) fn field_names() -> [&'static str; Field::COUNT] {
     Field::ALL.map(Field::name)
 }
 

@@ -7,7 +7,7 @@ use super::wire::{Bytes, WireError, unzigzag};
 use crate::model::schema::SchemaId;
 
 /// Header with the id of the schema of a record's value.
-pub const SCHEMA_ID_HEADER: &str = "__value_schema_id";
+pub(crate) const SCHEMA_ID_HEADER: &str = "__value_schema_id";
 
 /// Maximum number of message indexes: one for each level of messages inside messages.
 const MAX_INDEXES: i64 = 64;

@@ -50,7 +50,7 @@ fn hint(name: &str) -> String {
 ///
 /// # Errors
 /// No zone has this name.
-pub fn check_time_zone(name: &str) -> Result<(), TimeRulesError> {
+pub(crate) fn check_time_zone(name: &str) -> Result<(), TimeRulesError> {
     zone(name).map(drop)
 }
 
@@ -62,7 +62,7 @@ fn zone(name: &str) -> Result<Tz, TimeRulesError> {
 ///
 /// # Errors
 /// Times in the format cannot be read, or they have no offset and there is no zone.
-pub fn check_time_format(format: &str, has_zone: bool) -> Result<(), TimeRulesError> {
+pub(crate) fn check_time_format(format: &str, has_zone: bool) -> Result<(), TimeRulesError> {
     TimeFormat::new(format, has_zone).map(drop)
 }
 

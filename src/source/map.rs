@@ -127,7 +127,7 @@ impl FieldMap {
     ///
     /// # Errors
     /// An unknown name, or an invalid source.
-    pub fn new(map: &BTreeMap<String, String>) -> Result<Self, MapError> {
+    pub(crate) fn new(map: &BTreeMap<String, String>) -> Result<Self, MapError> {
         let mut parsed = Self::default();
         for (name, text) in map {
             parsed.add(name, text)?;
@@ -136,12 +136,12 @@ impl FieldMap {
     }
 
     /// The sources of a field; `None`: it keeps its own names.
-    pub fn sources(&self, field: Field) -> Option<&Sources> {
+    pub(crate) fn sources(&self, field: Field) -> Option<&Sources> {
         self.fields[field as usize].as_ref()
     }
 
     /// An entry of the map that only nested values have, and its text.
-    pub fn nested(&self) -> Option<(&str, &str)> {
+    pub(crate) fn nested(&self) -> Option<(&str, &str)> {
         let is_nested = |list: &[Source]| list.iter().all(Source::is_nested);
         let fields = Field::ALL.into_iter().filter_map(|field| {
             let sources = self.sources(field)?;

@@ -42,20 +42,23 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-pub use bounds::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
-pub use context::{HTTP_ORIGIN, RecordContext};
+pub(crate) use bounds::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
+pub(crate) use context::HTTP_ORIGIN;
+pub use context::RecordContext;
 pub use decode::Decoder;
-pub use fields::{field_names, names_of_field};
-pub use framing::SCHEMA_ID_HEADER;
-pub use local_time::{ZONE_TABLES, check_time_format, check_time_zone};
+pub(crate) use fields::{field_names, names_of_field};
+pub(crate) use framing::SCHEMA_ID_HEADER;
+pub use local_time::ZONE_TABLES;
+pub(crate) use local_time::{check_time_format, check_time_zone};
 pub use map::parse_map;
-pub use outline::Outline;
-pub use propose::{ProposedMap, Surroundings, id_column, propose};
-pub use schema_file::read_schema;
-pub use schemas::{CompiledSchema, MAX_SCHEMAS};
-pub use shape::DecoderError;
-pub use split::{RawJson, RecordPosition, TooManySamples};
-pub use suggest::{presets_for, suggest};
+pub(crate) use outline::Outline;
+pub(crate) use propose::{ProposedMap, Surroundings, id_column, propose};
+pub(crate) use schema_file::read_schema;
+pub(crate) use schemas::{CompiledSchema, MAX_SCHEMAS};
+pub(crate) use shape::DecoderError;
+pub(crate) use split::TooManySamples;
+pub use split::{RawJson, RecordPosition};
+pub(crate) use suggest::{presets_for, suggest};
 pub(crate) use text::{head_of, short};
 
 use crate::identity::DeviceId;
@@ -115,7 +118,7 @@ pub type Headers = Vec<(String, Option<Vec<u8>>)>;
 
 /// Memory used by headers, bytes, including the overhead of empty names and values.
 #[must_use]
-pub fn memory_of_headers(headers: &Headers) -> usize {
+pub(crate) fn memory_of_headers(headers: &Headers) -> usize {
     let texts =
         |(name, value): &(String, Option<Vec<u8>>)| name.len() + value.as_ref().map_or(0, Vec::len);
     size_of_val(&headers[..]) + headers.iter().map(texts).sum::<usize>()
@@ -123,7 +126,7 @@ pub fn memory_of_headers(headers: &Headers) -> usize {
 
 /// Maximum number of bad elements of an array that become a dead letter each; with more, the array
 /// becomes one dead letter.
-pub const MAX_BAD_ELEMENTS: usize = 100;
+pub(crate) const MAX_BAD_ELEMENTS: usize = 100;
 
 /// A record that is an array, or contains samples in arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +221,7 @@ impl From<Box<SampleError>> for NoSample {
 impl Entry {
     /// The id of the schema without which the record cannot be read.
     #[must_use]
-    pub fn needs_schema(&self) -> Option<SchemaId> {
+    pub(crate) fn needs_schema(&self) -> Option<SchemaId> {
         self.content.as_ref().err()?.error()?.needs_schema
     }
 }
@@ -302,7 +305,7 @@ impl Batch {
 
     /// The id of a schema that an entry needs, if any does.
     #[must_use]
-    pub fn needs_schema(&self) -> Option<SchemaId> {
+    pub(crate) fn needs_schema(&self) -> Option<SchemaId> {
         self.entries.iter().find_map(Entry::needs_schema)
     }
 
@@ -314,7 +317,7 @@ impl Batch {
     }
 
     /// Stores the headers of a record, for its dead letters; does nothing without headers.
-    pub fn keep_headers(&mut self, offset: Offset, headers: &Headers) {
+    pub(crate) fn keep_headers(&mut self, offset: Offset, headers: &Headers) {
         if !headers.is_empty() {
             self.header_bytes += memory_of_headers(headers);
             self.headers.insert(offset, Arc::new(headers.clone()));

@@ -33,7 +33,7 @@ const MAX_EXAMPLE: usize = 60;
 
 /// The names in records.
 #[derive(Debug, Default)]
-pub struct Outline {
+pub(crate) struct Outline {
     /// What was seen, by path: of a table, the name of the column; of JSON, a pointer in which `*`
     /// is any element of an array of objects.
     names: BTreeMap<String, NameValues>,
@@ -45,7 +45,7 @@ pub struct Outline {
 
 /// The values of a name.
 #[derive(Debug, Default)]
-pub struct NameValues {
+pub(crate) struct NameValues {
     /// Number of values.
     pub count: u64,
     /// Number of those that are numbers, or texts of numbers.
@@ -80,14 +80,14 @@ impl NameValues {
 
     /// Whether values repeat, as those of a device do.
     #[must_use]
-    pub fn repeats(&self) -> bool {
+    pub(crate) fn repeats(&self) -> bool {
         let different = self.values.len();
         different < MAX_VALUES && (different as u64) * 2 <= self.count
     }
 
     /// Whether all values are numbers from `min` to `max`.
     #[must_use]
-    pub fn is_within(&self, min: f64, max: f64) -> bool {
+    pub(crate) fn is_within(&self, min: f64, max: f64) -> bool {
         self.numbers == self.count && self.range.is_some_and(|it| it.0 >= min && it.1 <= max)
     }
 }
@@ -95,14 +95,14 @@ impl NameValues {
 impl Outline {
     /// The names of a table, by its header.
     #[must_use]
-    pub fn of_table(header: &[u8]) -> Self {
+    pub(crate) fn of_table(header: &[u8]) -> Self {
         let names = std::str::from_utf8(header).map(csv::names).unwrap_or_default();
         let names = names.into_iter().take(MAX_NAMES).map(|name| (name, NameValues::default()));
         Self { names: names.collect(), ..Self::default() }
     }
 
     /// Looks at a record of JSON. What is not JSON is looked at up to the error.
-    pub fn observe(&mut self, record: &[u8]) {
+    pub(crate) fn observe(&mut self, record: &[u8]) {
         let mut path = String::new();
         let mut json = serde_json::Deserializer::from_slice(record);
         // Decoding reports what is wrong with a record.
@@ -110,13 +110,13 @@ impl Outline {
     }
 
     /// The names, with their values.
-    pub fn names(&self) -> impl Iterator<Item = (&str, &NameValues)> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &NameValues)> {
         self.names.iter().map(|(name, seen)| (name.as_str(), seen))
     }
 
     /// The path of texts that contain a JSON object, if there is one.
     #[must_use]
-    pub fn opened(&self) -> Option<&str> {
+    pub(crate) fn opened(&self) -> Option<&str> {
         self.opened.iter().max_by_key(|(_, count)| **count).map(|(path, _)| path.as_str())
     }
 

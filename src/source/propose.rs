@@ -9,7 +9,7 @@ use crate::model::rules::SpeedUnit;
 
 /// What surrounds records that have no device of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surroundings {
+pub(crate) enum Surroundings {
     /// The name of a file.
     File,
     /// The key of a record.
@@ -20,7 +20,7 @@ pub enum Surroundings {
 
 /// A field map, as far as it was found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProposedMap {
+pub(crate) struct ProposedMap {
     /// Source of each field by its canonical name, and what else the map says.
     pub fields: BTreeMap<String, String>,
     /// Canonical names of the required fields that were not found.
@@ -162,13 +162,13 @@ fn candidates<'a>(outline: &'a Outline, field: Field) -> Vec<Candidate<'a>> {
 
 /// The column `id` of a table: that of a device, if its values repeat, or else the number of a row.
 #[must_use]
-pub fn id_column(outline: &Outline) -> Option<&str> {
+pub(crate) fn id_column(outline: &Outline) -> Option<&str> {
     outline.names().map(|(name, _)| name).find(|name| plain(name) == "id")
 }
 
 /// Proposes a field map. `surroundings` name the device where records do not.
 #[must_use]
-pub fn propose(outline: &Outline, surroundings: Surroundings) -> ProposedMap {
+pub(crate) fn propose(outline: &Outline, surroundings: Surroundings) -> ProposedMap {
     let mut map = ProposedMap::default();
     let (lats, lons) = (candidates(outline, Field::Lat), candidates(outline, Field::Lon));
     let pairs = lats.iter().flat_map(|lat| lons.iter().map(move |lon| (lat, lon)));

@@ -17,7 +17,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Why there is no such object, for example two different fields that are mapped to one name.
-    pub fn restate(
+    pub(crate) fn restate(
         &self,
         (decoded, text): (&DecodedSample, &str),
         context: &RecordContext<'_>,

@@ -11,7 +11,7 @@ use crate::model::schema::{SchemaReference, SchemaSource};
 ///
 /// # Errors
 /// A file cannot be read, or is not a schema.
-pub fn read_schema(path: &Path) -> Result<SchemaSource, String> {
+pub(crate) fn read_schema(path: &Path) -> Result<SchemaSource, String> {
     let text = read(path)?;
     let source = if text.trim_start().starts_with(['{', '[', '"']) {
         // Spaces and the order of members make no other rules.

@@ -20,7 +20,7 @@ use crate::model::scalar::Offset;
 use crate::model::schema::{Encoding, SchemaId, SchemaSource, SchemaVerdict, UnknownUntil};
 
 /// Maximum number of schemas of a log; records of further ones become dead letters.
-pub const MAX_SCHEMAS: usize = 10_000;
+pub(crate) const MAX_SCHEMAS: usize = 10_000;
 
 /// A schema that records can be read by.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ const MAX_PROBLEM_BYTES: usize = 400;
 
 /// A verdict on an id, ready to read records by it.
 #[derive(Debug)]
-pub struct CompiledSchema(Known);
+pub(crate) struct CompiledSchema(Known);
 
 /// What is known of an id.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl BinaryReader {
     ///
     /// # Errors
     /// The schema of the rules is not valid.
-    pub fn new(rules: &Rules, root: &Node) -> Result<Option<Self>, String> {
+    pub(crate) fn new(rules: &Rules, root: &Node) -> Result<Option<Self>, String> {
         let (encoding, names) = (rules.decode, names_of(rules));
         let origin = match (encoding, &rules.schema) {
             (Encoding::Json, _) => return Ok(None),
@@ -103,7 +103,7 @@ impl BinaryReader {
     }
 
     /// Whether records name their schemas.
-    pub fn needs_ids(&self) -> bool {
+    pub(crate) fn needs_ids(&self) -> bool {
         matches!(self.origin, Origin::Ids(_))
     }
 
@@ -111,7 +111,7 @@ impl BinaryReader {
     ///
     /// # Errors
     /// The schema is of the encoding of the rules, and cannot be used.
-    pub fn compile(
+    pub(crate) fn compile(
         &self,
         id: SchemaId,
         verdict: &SchemaVerdict,
@@ -140,7 +140,7 @@ impl BinaryReader {
     }
 
     /// Adds what is known of an id, and the records at which it was not yet. The first stands.
-    pub fn insert(&self, id: SchemaId, schema: CompiledSchema, unknown: Arc<UnknownUntil>) {
+    pub(crate) fn insert(&self, id: SchemaId, schema: CompiledSchema, unknown: Arc<UnknownUntil>) {
         let Origin::Ids(schemas) = &self.origin else { return };
         let mut known = schemas.known.write().expect("no holder panics");
         if !unknown.is_empty() {
@@ -150,14 +150,14 @@ impl BinaryReader {
     }
 
     /// Whether something is known of an id.
-    pub fn has(&self, id: SchemaId) -> bool {
+    pub(crate) fn has(&self, id: SchemaId) -> bool {
         let Origin::Ids(schemas) = &self.origin else { return true };
         schemas.known.read().expect("no holder panics").contains_key(&id)
     }
 
     /// Whether the schema of a record became known only after the record was first read. Call this
     /// after reading it: another reader may add the schema meanwhile.
-    pub fn was_unknown(
+    pub(crate) fn was_unknown(
         &self,
         (header, record): (Option<&[u8]>, &[u8]),
         (partition, offset): (i32, Offset),
@@ -175,14 +175,14 @@ impl BinaryReader {
     /// Whether a record with these first bytes is JSON. Feeds of GTFS-realtime are published in
     /// both forms; in protobuf, one that begins so would have a header of 91 or 123 bytes, and it
     /// has about 15.
-    pub fn is_json(&self, head: &[u8]) -> bool {
+    pub(crate) fn is_json(&self, head: &[u8]) -> bool {
         // A mark that text is UTF-8 or UTF-16 has a wire type that protobuf does not.
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         self.may_be_json() && matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
     }
 
     /// Whether some records may be JSON.
-    pub fn may_be_json(&self) -> bool {
+    pub(crate) fn may_be_json(&self) -> bool {
         self.encoding == Encoding::GtfsRt
     }
 
@@ -191,7 +191,7 @@ impl BinaryReader {
     /// # Errors
     /// `bad_schema`, `bad_record`. [`SampleError::needs_schema`] is set if nothing is known of the
     /// id yet.
-    pub fn read<'de>(
+    pub(crate) fn read<'de>(
         &self,
         (header, record): (Option<&[u8]>, &'de [u8]),
         root: &Node,
@@ -204,7 +204,7 @@ impl BinaryReader {
     }
 
     /// A record as JSON; otherwise like [`BinaryReader::read`].
-    pub fn to_json(
+    pub(crate) fn to_json(
         &self,
         header: Option<&[u8]>,
         record: &[u8],

@@ -55,7 +55,7 @@ impl Shape {
     ///
     /// # Errors
     /// As for [`Decoder::new`](super::Decoder::new).
-    pub fn new(rules: &Rules) -> Result<Self, DecoderError> {
+    pub(crate) fn new(rules: &Rules) -> Result<Self, DecoderError> {
         let map = FieldMap::new(&rules.fields)?;
         let fields::Names { outer, root } = fields::names(&map)?;
         let (given, has_members) = (given(&map), root.has_members());
@@ -75,7 +75,7 @@ impl Shape {
     ///
     /// # Errors
     /// Two different values have the same place, or the map cannot be reversed.
-    pub fn write(&self, values: Vec<(Field, Value)>) -> Result<String, String> {
+    pub(crate) fn write(&self, values: Vec<(Field, Value)>) -> Result<String, String> {
         let samples = self.map.samples.as_ref();
         if let Some(samples) = samples.filter(|samples| !samples.or_record) {
             return Err(format!(
@@ -138,7 +138,7 @@ impl Shape {
     }
 
     /// The message for a missing field.
-    pub fn absent(&self, field: Field) -> String {
+    pub(crate) fn absent(&self, field: Field) -> String {
         let name = field.name();
         let Some(sources) = self.map.sources(field) else {
             return format!(
@@ -164,7 +164,7 @@ impl Shape {
     }
 
     /// A field that is mapped to a part of the key, and its sources.
-    pub fn key_part_of(&self, field: Field) -> Option<&str> {
+    pub(crate) fn key_part_of(&self, field: Field) -> Option<&str> {
         let sources = self.map.sources(field)?;
         let is_part = |source: &Source| matches!(source, Source::Around(Around::KeyPart(_)));
         sources.list.iter().any(is_part).then_some(&sources.text)

@@ -18,7 +18,7 @@ use crate::model::scalar::{DeviceTime, LogTime, Offset};
 use crate::timeline::{READINGS, Reading, Sample};
 
 /// Number of groups of devices.
-pub const GROUPS: usize = 64;
+pub(crate) const GROUPS: usize = 64;
 
 /// Size of a group's write buffer, bytes.
 const BUFFER: usize = 32 << 10;
@@ -128,7 +128,7 @@ impl Spill {
 
     /// Index of a device's group.
     #[must_use]
-    pub fn group_of(&self, device: &str) -> usize {
+    pub(crate) fn group_of(&self, device: &str) -> usize {
         // Not the lowest bits, which the device maps use.
         let hash = self.hasher.hash_one(device) >> 40;
         usize::try_from(hash % GROUPS as u64).expect("it is below GROUPS")
@@ -146,7 +146,7 @@ impl Spill {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn take_group(&mut self, group: usize) -> io::Result<GroupSamples> {
+    pub(crate) fn take_group(&mut self, group: usize) -> io::Result<GroupSamples> {
         let Group { mut file, buffer } = std::mem::take(&mut self.groups[group]);
         if let Some(file) = &mut file {
             file.rewind()?;
@@ -196,7 +196,7 @@ impl Group {
 }
 
 /// The samples of a group.
-pub struct GroupSamples {
+pub(crate) struct GroupSamples {
     bytes: io::Chain<Box<dyn Read + Send>, io::Cursor<Vec<u8>>>,
     origins: Vec<Arc<str>>,
     frame: Vec<u8>,
@@ -209,7 +209,7 @@ impl GroupSamples {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn next_batch(&mut self) -> io::Result<Option<Batch>> {
+    pub(crate) fn next_batch(&mut self) -> io::Result<Option<Batch>> {
         let mut batch = Batch::default();
         let mut origin = None;
         while batch.entries.len() < BATCH_ENTRIES

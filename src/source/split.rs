@@ -54,7 +54,7 @@ impl RecordPosition {
     }
 
     /// Adds the entry of a record that is one sample.
-    pub fn push_record(
+    pub(crate) fn push_record(
         &self,
         batch: &mut Batch,
         record: &[u8],
@@ -66,7 +66,7 @@ impl RecordPosition {
 }
 
 /// Checks the device id of a sample; an error replaces the sample.
-pub type CheckDevice<'a> = &'a dyn Fn(&str) -> Result<(), SampleError>;
+pub(crate) type CheckDevice<'a> = &'a dyn Fn(&str) -> Result<(), SampleError>;
 
 /// A record to split.
 pub struct RawJson<'a> {
@@ -82,7 +82,7 @@ pub struct RawJson<'a> {
 
 /// A record has more samples than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManySamples;
+pub(crate) struct TooManySamples;
 
 impl Decoder {
     /// Decodes a record of JSON, and adds its samples and errors to a batch: one entry, or one for
@@ -97,7 +97,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The record has more; the batch has a part of them.
-    pub fn split_at_most(
+    pub(crate) fn split_at_most(
         &self,
         max: u32,
         record: &RawJson<'_>,

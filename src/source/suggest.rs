@@ -26,7 +26,7 @@ static DECODERS: LazyLock<Vec<(&Preset, Decoder)>> = LazyLock::new(|| {
 
 /// The first preset that reads a sample from a record, such as one that became a dead letter.
 #[must_use]
-pub fn suggest(record: &[u8], context: &RecordContext<'_>) -> Option<&'static Preset> {
+pub(crate) fn suggest(record: &[u8], context: &RecordContext<'_>) -> Option<&'static Preset> {
     let record = record.trim_ascii();
     let mut formats = InputFormat::ALL.iter().map(|format| formats::definition(*format));
     let format = formats.find(|format| (format.is_record)(record))?;
@@ -50,7 +50,7 @@ fn is_own(preset: &Preset) -> bool {
 
 /// The presets that may read files of a format, of which this is the first line.
 #[must_use]
-pub fn presets_for(format: InputFormat, first_line: &[u8]) -> Vec<&'static Preset> {
+pub(crate) fn presets_for(format: InputFormat, first_line: &[u8]) -> Vec<&'static Preset> {
     let format = formats::definition(format);
     let may_read = |(preset, decoder): &&(&'static Preset, Decoder)| match format.preset {
         Some(name) => preset.name == name,

@@ -101,7 +101,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_embedded(
+    pub(crate) fn open_embedded(
         url: &StoreUrl,
         access: Access<'_>,
         options: &OpenOptions,
@@ -118,7 +118,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The servers cannot be reached or reject the statements.
-    pub async fn create_schema(
+    pub(crate) async fn create_schema(
         url: &StoreUrl,
         options: ServerOptions,
         replicas: Option<u32>,
@@ -141,7 +141,7 @@ impl AnyStore {
     /// The store for one partition worker: workers share connections, but not what they cache about
     /// their partition.
     #[must_use]
-    pub fn for_worker(&self) -> Self {
+    pub(crate) fn for_worker(&self) -> Self {
         let backend = match &self.backend {
             Embedded(store, _) => Embedded(Arc::clone(store), None),
             Scylla(store) => Scylla(Box::new(store.owner())),
@@ -157,7 +157,7 @@ impl AnyStore {
 
     /// The same store, which copies the claims that it lacks from a guide.
     #[must_use]
-    pub fn guided(self, guide: Guide) -> Self {
+    pub(crate) fn guided(self, guide: Guide) -> Self {
         Self { guide: Some(guide), ..self }
     }
 
@@ -185,7 +185,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn is_of_topic(&self) -> Result<bool> {
+    pub(crate) fn is_of_topic(&self) -> Result<bool> {
         match &self.backend {
             Embedded(store, _) => store.is_of_topic(),
             Scylla(_) => Ok(true),
@@ -207,7 +207,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The servers do not respond.
-    pub async fn health(&self) -> Result<Option<Health>> {
+    pub(crate) async fn health(&self) -> Result<Option<Health>> {
         match &self.backend {
             Embedded(..) => Ok(None),
             Scylla(store) => store.health().await.map(Some),
@@ -270,10 +270,10 @@ macro_rules! either {
 pub(super) use either;
 
 /// Reads the current keys of a store: another instance may have added some.
-pub type AskKeys = Arc<dyn Fn() -> BoxFuture<'static, KeysAnswer> + Send + Sync>;
+pub(crate) type AskKeys = Arc<dyn Fn() -> BoxFuture<'static, KeysAnswer> + Send + Sync>;
 
 /// The keys of a store, or the error of reading them.
-pub type KeysAnswer = Result<Vec<NamedKey>>;
+pub(crate) type KeysAnswer = Result<Vec<NamedKey>>;
 
 /// Declares a trait of operations, and implements it for [`AnyStore`]. Each operation has the value
 /// of its `Ok`; its label in the metrics, or `untimed`; and a default, or `;`.
@@ -398,7 +398,7 @@ impl AnyStore {
 /// A store whose claims already exist. A claim depends on which record came first, so a rebuild
 /// cannot repeat it and has to copy it.
 #[derive(Clone, Debug)]
-pub struct Guide {
+pub(crate) struct Guide {
     store: Arc<AnyStore>,
     divisions: Vec<Division>,
     /// The store that is built has one epoch for all of these, so a claim of any epoch counts.
@@ -408,13 +408,13 @@ pub struct Guide {
 impl Guide {
     /// A guide for a store with the same epochs.
     #[must_use]
-    pub fn new(store: Arc<AnyStore>, epochs: &[Epoch]) -> Self {
+    pub(crate) fn new(store: Arc<AnyStore>, epochs: &[Epoch]) -> Self {
         Self { store, divisions: divisions(epochs), merged: false }
     }
 
     /// A guide for a store with one epoch in place of all of these; the newest claim counts.
     #[must_use]
-    pub fn merged(self) -> Self {
+    pub(crate) fn merged(self) -> Self {
         Self { merged: true, ..self }
     }
 

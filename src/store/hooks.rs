@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count that only tests read.
 #[derive(Default)]
-pub struct TestCounter {
+pub(crate) struct TestCounter {
     #[cfg(feature = "internals")]
     count: AtomicU64,
 }
@@ -15,21 +15,21 @@ pub struct TestCounter {
 impl TestCounter {
     /// Adds to the count.
     #[cfg_attr(not(feature = "internals"), expect(unused_variables))]
-    pub fn add(&self, count: u64) {
+    pub(crate) fn add(&self, count: u64) {
         #[cfg(feature = "internals")]
         self.count.fetch_add(count, Ordering::Relaxed);
     }
 
     /// The count since the store was opened.
     #[cfg(feature = "internals")]
-    pub fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 }
 
 /// A point of a flush to a file at which tests abort the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Nothing of the flush is in the store yet.
     Before,
     /// The trips are in the transaction, the position is not.

@@ -71,7 +71,8 @@ impl MemoryStore {
     }
 
     /// The devices whose rows were read since the last call, once a day.
-    pub fn take_reads(&self) -> Vec<String> {
+    #[cfg(test)]
+    pub(crate) fn take_reads(&self) -> Vec<String> {
         std::mem::take(&mut self.state().reads)
     }
 

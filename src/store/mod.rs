@@ -5,7 +5,7 @@
 pub mod any;
 mod error;
 pub mod files;
-pub mod hooks;
+pub(crate) mod hooks;
 pub mod lookup;
 #[cfg(feature = "internals")]
 pub mod memory;
@@ -23,16 +23,19 @@ use std::sync::Arc;
 pub use crate::codec::trip_row::{RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
 use crate::model::scalar::{Day, DeviceTime, LogTime, Offset};
-pub use any::{Access, AnyStore, AskKeys, EmbeddedStore, Guide, OpenOptions};
+pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
+pub(crate) use any::{AskKeys, Guide};
 pub use error::{Result, StoreError};
-pub use lookup::{
-    DevicePages, DevicesOfDays, LookupResult, TripEnd, count_trips, fresh, latest_end,
-};
+pub(crate) use lookup::{DevicePages, DevicesOfDays};
+pub use lookup::{LookupResult, TripEnd, count_trips, fresh, latest_end};
 pub use scylla::{ClientIdentity, Consistency, ServerOptions, Tls};
-pub use sqlite::{FileId, LetterFilter};
+pub(crate) use sqlite::FileId;
+pub use sqlite::LetterFilter;
 pub use tables::{SideTables, positions, schemas};
-pub use trips::{TripStore, home, known_home, was_erased};
-pub use url::{StoreUrl, StoreUrlError};
+pub use trips::{TripStore, home};
+pub(crate) use trips::{known_home, was_erased};
+pub use url::StoreUrl;
+pub(crate) use url::StoreUrlError;
 pub use write_group::WriteGroup;
 #[cfg(feature = "internals")]
 pub use {tables::SideTablesOver, trips::TripStoreOver};
@@ -133,7 +136,7 @@ impl DeadLetter {
 
     /// Whether its record is that of a topic, which has no lines.
     #[must_use]
-    pub fn is_of_topic(&self) -> bool {
+    pub(crate) fn is_of_topic(&self) -> bool {
         self.line == 0 && self.origin != HTTP_ORIGIN
     }
 }

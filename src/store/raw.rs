@@ -35,7 +35,7 @@ macro_rules! define_columns {
             ///
             /// # Errors
             /// The first column whose value a trip cannot have.
-            pub fn to_trip_row(&self) -> Result<TripRow, RowError> {
+            pub(crate) fn to_trip_row(&self) -> Result<TripRow, RowError> {
                 let mut cells = self.cells.iter();
                 Ok(TripRow {
                     device_id: self.device_id.clone(),
@@ -129,7 +129,7 @@ impl<K: CellKind> CellKind for kind::Optional<K> {
 
 /// A row of table `trips` as stored.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RawRow {
+pub(crate) struct RawRow {
     /// Device id.
     pub device_id: String,
     /// First ms of the UTC day, from the key.
@@ -145,7 +145,7 @@ pub struct RawRow {
 impl RawRow {
     /// The row of a trip in a day (whole days since 1970).
     #[must_use]
-    pub fn from_trip_row(row: &TripRow, day: Day) -> Self {
+    pub(crate) fn from_trip_row(row: &TripRow, day: Day) -> Self {
         Self {
             device_id: row.device_id.clone(),
             bucket_ms: day.start_ms(),
@@ -164,19 +164,19 @@ impl RawRow {
 
     /// The version; `None` for a row that another program wrote.
     #[must_use]
-    pub fn version(&self) -> Option<Version> {
+    pub(crate) fn version(&self) -> Option<Version> {
         self.int(Index::version as usize).map(Version)
     }
 
     /// The partition that the row names.
     #[must_use]
-    pub fn partition(&self) -> Option<i32> {
+    pub(crate) fn partition(&self) -> Option<i32> {
         self.int(Index::partition as usize).and_then(|partition| i32::try_from(partition).ok())
     }
 
     /// The identity time, ms since 1970.
     #[must_use]
-    pub fn t_star_ms(&self) -> Option<DeviceTime> {
+    pub(crate) fn t_star_ms(&self) -> Option<DeviceTime> {
         self.int(Index::t_star as usize).map(DeviceTime)
     }
 
@@ -195,7 +195,7 @@ impl RawRow {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn check(&self, legs: LegFilter) -> Result<(), RowError> {
+    pub(crate) fn check(&self, legs: LegFilter) -> Result<(), RowError> {
         let row = self.to_trip_row()?;
         let trip = row.to_trip()?;
         let day = day_of(self.bucket_ms);
@@ -218,7 +218,7 @@ impl RawRow {
 
     /// Names of the columns in which two rows with the same key differ.
     #[must_use]
-    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+    pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let pairs = self.cells.iter().zip(&other.cells).zip(COLUMNS);
         pairs.filter(|((left, right), _)| !left.is_same(right)).map(|(_, name)| name).collect()
     }
@@ -226,7 +226,7 @@ impl RawRow {
 
 /// Where a scan of raw rows continues.
 #[derive(Debug)]
-pub enum ScanCursor {
+pub(crate) enum ScanCursor {
     /// After a day of a device.
     After(String, DeviceTime),
     /// In the whole table, in token order.
@@ -242,7 +242,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn raw_rows(
+    pub(crate) async fn raw_rows(
         &self,
         device_id: Option<&str>,
         from: Option<ScanCursor>,
@@ -254,7 +254,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>> {
+    pub(crate) async fn raw_day(&self, device_id: &str, day: Day) -> Result<Vec<RawRow>> {
         either!(self, raw_day(device_id, day))
     }
 
@@ -272,7 +272,7 @@ impl AnyStore {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<()> {
+    pub(crate) async fn repair_rows(&self, wrong: &[RawRow], right: &[TripRow]) -> Result<()> {
         either!(self, repair_rows(wrong, right))
     }
 }

@@ -14,7 +14,7 @@ use crate::telemetry;
 use crate::timeline::Trip;
 
 /// What repairs a malformed row.
-pub const REPAIR: &str = "stop what writes to the store, then run `tstar verify --repair`, with \
+pub(crate) const REPAIR: &str = "stop what writes to the store, then run `tstar verify --repair`, with \
                           all its files if it was built from files";
 
 /// Maximum number of skipped rows to collect.
@@ -27,7 +27,7 @@ tokio::task_local! {
 }
 
 /// Runs reads, and returns the rows that they skipped as well.
-pub async fn collecting<T>(reads: impl Future<Output = T>) -> (T, Vec<RowError>) {
+pub(crate) async fn collecting<T>(reads: impl Future<Output = T>) -> (T, Vec<RowError>) {
     let reads = async {
         let read = reads.await;
         (read, SKIPPED.with(RefCell::take))

@@ -222,7 +222,7 @@ store_operations! {
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn was_erased(
+pub(crate) async fn was_erased(
     store: &impl TripStore,
     device_id: &str,
     time_ms: DeviceTime,
@@ -258,7 +258,7 @@ pub async fn home(
 ///
 /// # Errors
 /// The store fails.
-pub async fn known_home(
+pub(crate) async fn known_home(
     store: &impl TripStore,
     device_id: &str,
     division: &Division,

@@ -72,7 +72,7 @@ impl WriteGroup {
 
     /// The deletes of a day: each at its own version, as one at the highest version would delete
     /// rows between them. One that another makes superfluous is left out.
-    pub fn taken_on(&self, day: Day) -> impl Iterator<Item = &TakenSpan> {
+    pub(crate) fn taken_on(&self, day: Day) -> impl Iterator<Item = &TakenSpan> {
         let needed = |&(nth, span): &(usize, &TakenSpan)| {
             self.taken.iter().enumerate().all(|(other_nth, other)| {
                 other_nth == nth
@@ -85,7 +85,7 @@ impl WriteGroup {
     }
 
     /// The rows of which a day gets a copy.
-    pub fn rows_on(&self, day: Day) -> impl Iterator<Item = &TripRow> {
+    pub(crate) fn rows_on(&self, day: Day) -> impl Iterator<Item = &TripRow> {
         let touches =
             move |row: &&TripRow| (day_of(row.start_ms)..=day_of(row.end_ms)).contains(&day);
         self.rows.iter().filter(touches)

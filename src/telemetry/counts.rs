@@ -10,16 +10,16 @@ use crate::model::stats::Conflicts;
 use crate::timeline::Arrival;
 
 /// Name of the result of a sample whose device time already has a kept sample.
-pub const DUPLICATE: &str = "duplicate";
+pub(crate) const DUPLICATE: &str = "duplicate";
 
 /// Name of the result of a dropped sample.
-pub const DROPPED: &str = "dropped";
+pub(crate) const DROPPED: &str = "dropped";
 
 /// Name of the result of a skipped record.
 pub const SKIPPED: &str = "skipped";
 
 /// Name of the result of a dead-lettered sample.
-pub const DEAD: &str = "dead";
+pub(crate) const DEAD: &str = "dead";
 
 /// Applied samples by arrival kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl SampleCounts {
     }
 
     /// Samples by result, named as in metrics and in JSON; they add up to those delivered.
-    pub fn by_result(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn by_result(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let others = [
             (DUPLICATE, self.duplicates),
             (DROPPED, self.dropped.values().sum()),

@@ -19,12 +19,12 @@ use crate::model::visible::{is_hidden, visible};
 static ON: AtomicBool = AtomicBool::new(false);
 
 /// Starts to log events as lines of text. Works once in a process; a second call changes nothing.
-pub fn init_text() {
+pub(crate) fn init_text() {
     init(stderr_lines().event_format(Text));
 }
 
 /// Starts to log events as JSON objects. Works once in a process; a second call changes nothing.
-pub fn init_json() {
+pub(crate) fn init_json() {
     let lines = stderr_lines()
         .with_writer(|| JsonText(io::stderr()))
         .json()
@@ -51,13 +51,13 @@ fn stderr_lines() -> Lines<Registry, DefaultFields, Format, fn() -> Stderr> {
 
 /// Target of audit lines: who changed or erased what, and who was refused. Their messages begin
 /// with `audit: `, and their field `audit` names the action.
-pub const AUDIT: &str = concat!(env!("CARGO_CRATE_NAME"), "::audit");
+pub(crate) const AUDIT: &str = concat!(env!("CARGO_CRATE_NAME"), "::audit");
 
 /// Target of the log lines of stores: the path of their module.
 const STORES: &str = concat!(env!("CARGO_CRATE_NAME"), "::store");
 
 /// Starts to print the library's warnings about stores as lines of text, for a one-shot command.
-pub fn init_store_warnings() {
+pub(crate) fn init_store_warnings() {
     let stores = Targets::new().with_target(STORES, LevelFilter::WARN);
     let lines = stderr_lines().event_format(Text).with_filter(stores);
     // A second call changes nothing, and would be the same.
@@ -65,7 +65,7 @@ pub fn init_store_warnings() {
 }
 
 /// Prints a status line on stderr, or logs it. A closed stderr is ignored.
-pub fn print_status(line: &str) {
+pub(crate) fn print_status(line: &str) {
     if is_on() {
         tracing::info!("{line}");
     } else {
@@ -76,7 +76,7 @@ pub fn print_status(line: &str) {
 }
 
 /// Whether lines are logged as events.
-pub fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Acquire)
 }
 

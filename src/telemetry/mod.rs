@@ -30,8 +30,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-pub use logging::AUDIT;
-pub use progress::{LogStatus, OffsetStorage, PartitionGauge, Progress, show};
+pub(crate) use logging::AUDIT;
+pub use progress::show;
+pub(crate) use progress::{LogStatus, OffsetStorage, PartitionGauge, Progress};
 pub use samples::publish;
 pub use table::*;
 
@@ -46,7 +47,7 @@ pub fn clock_ms() -> i64 {
 }
 
 /// The media type of [`Handle::render`].
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Interval at which recorded histogram values are moved into buckets; until then they use memory.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -123,13 +124,13 @@ pub fn handle() -> Option<&'static Handle> {
 
 /// All metrics in the Prometheus text format, see [`CONTENT_TYPE`]; empty without [`install`].
 #[must_use]
-pub fn render() -> String {
+pub(crate) fn render() -> String {
     handle().map(Handle::render).unwrap_or_default()
 }
 
 /// Whether metrics are recorded.
 #[must_use]
-pub fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     HANDLE.get().is_some()
 }
 
@@ -156,7 +157,7 @@ fn describe() {
 
 /// Registers the metrics of a daemon with value 0: a counter that first appears with its first
 /// event has no rate at that event.
-pub fn register_counters() {
+pub(crate) fn register_counters() {
     for metric in TABLE.iter().filter(|metric| !metric.name.starts_with("process_")) {
         for labels in &metric.label_sets() {
             // Creating the handle registers the metric, and keeps its value.
@@ -190,12 +191,12 @@ pub async fn operation<T>(op: &'static str, operation: impl Future<Output = T>) 
 }
 
 /// The start of an operation, if metrics are recorded.
-pub fn start_operation() -> Option<Instant> {
+pub(crate) fn start_operation() -> Option<Instant> {
     is_on().then(Instant::now)
 }
 
 /// Records the duration of an operation.
-pub fn end_operation(op: &'static str, started: Option<Instant>) {
+pub(crate) fn end_operation(op: &'static str, started: Option<Instant>) {
     if let Some(started) = started {
         histogram!(STORE_OPERATION_DURATION, "op" => op).record(started.elapsed());
     }
@@ -217,23 +218,23 @@ pub fn unauthorized(reason: &'static str) {
 }
 
 /// Publishes whether the changed file of a setting cannot be used.
-pub fn reload_failed(setting: &'static str, has_failed: bool) {
+pub(crate) fn reload_failed(setting: &'static str, has_failed: bool) {
     gauge!(RELOAD_FAILED, "setting" => setting).set(f64::from(u8::from(has_failed)));
 }
 
 /// Counts an HTTPS connection without a handshake.
-pub fn tls_failed(reason: &'static str) {
+pub(crate) fn tls_failed(reason: &'static str) {
     count(TLS_FAILED, [("reason", reason)], 1);
 }
 
 /// Publishes when the certificate of the HTTPS server expires, s since 1970.
 #[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53 s")]
-pub fn certificate_expires(time_s: i64) {
+pub(crate) fn certificate_expires(time_s: i64) {
     gauge!(TLS_EXPIRY).set(time_s as f64);
 }
 
 /// Counts samples that came by a route, by result.
-pub fn http_samples(route: &'static str, result: &'static str, samples: u64) {
+pub(crate) fn http_samples(route: &'static str, result: &'static str, samples: u64) {
     count(HTTP_SAMPLES, [("route", route), ("result", result)], samples);
 }
 
@@ -245,7 +246,7 @@ pub fn rejected(reason: &'static str) {
 impl Handle {
     /// All metrics in the Prometheus text format, see [`CONTENT_TYPE`].
     #[must_use]
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut text = self.recorded.render();
         text::family(&mut text, BUILD_INFO, [(BUILD, 1.0)]);
         self.partitions().write(&mut text, clock_ms());
@@ -255,7 +256,7 @@ impl Handle {
 
     /// State of the log that this process reads.
     #[must_use]
-    pub fn log_status(&self) -> LogStatus {
+    pub(crate) fn log_status(&self) -> LogStatus {
         self.partitions().status(self.samples.load(Ordering::Relaxed), clock_ms())
     }
 

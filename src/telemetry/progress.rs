@@ -55,7 +55,7 @@ impl Progress {
     }
 
     /// Sets the end offset of the partition.
-    pub fn ends_at(&self, end: i64) {
+    pub(crate) fn ends_at(&self, end: i64) {
         self.end.store(end, Ordering::Relaxed);
     }
 
@@ -90,7 +90,7 @@ impl Progress {
 
 /// State of the log that a process reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LogStatus {
+pub(crate) struct LogStatus {
     /// Number of samples delivered since the start.
     pub samples: u64,
     /// Number of assigned partitions.

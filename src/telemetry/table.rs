@@ -269,19 +269,19 @@ metrics! {
 }
 
 /// Label value of [`CLAIMS`]: the claim existed.
-pub const CLAIM_READ: &str = "read";
+pub(crate) const CLAIM_READ: &str = "read";
 
 /// Label value of [`CLAIMS`]: the claim was inserted.
-pub const CLAIM_INSERTED: &str = "inserted";
+pub(crate) const CLAIM_INSERTED: &str = "inserted";
 
 /// Label value of [`MEMORY_QUESTIONS`]: a worker answered.
-pub const ANSWERED: &str = "answered";
+pub(crate) const ANSWERED: &str = "answered";
 
 /// Label value of [`MEMORY_QUESTIONS`]: no worker answered in time.
-pub const UNANSWERED: &str = "unanswered";
+pub(crate) const UNANSWERED: &str = "unanswered";
 
 /// Label value of [`MEMORY_QUESTIONS`]: no worker of this process may own the device.
-pub const NO_WORKER: &str = "no_worker";
+pub(crate) const NO_WORKER: &str = "no_worker";
 
 /// A failed request that is retried; not an error yet.
 pub(super) const RETRIED: &str = "retried";

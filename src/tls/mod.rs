@@ -15,20 +15,21 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+pub(crate) use pem::trust;
 #[cfg(feature = "tls")]
-pub use pem::{set_identity, trust, trust_system};
+pub(crate) use pem::{set_identity, trust_system};
 #[cfg(feature = "tls")]
-pub use with::{Acceptor, Connector};
+pub(crate) use with::{Acceptor, Connector};
 #[cfg(not(feature = "tls"))]
-pub use without::{Acceptor, Connector};
+pub(crate) use without::{Acceptor, Connector};
 
 /// Whether this program was built with the feature.
-pub const IS_BUILT: bool = cfg!(feature = "tls");
+pub(crate) const IS_BUILT: bool = cfg!(feature = "tls");
 
 /// The CAs that a client trusts: PEM, with the name of its setting for messages.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "read by builds with TLS"))]
-pub enum Authorities<'a> {
+pub(crate) enum Authorities<'a> {
     /// Those of the system.
     System,
     /// These, and no others.

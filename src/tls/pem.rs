@@ -21,7 +21,7 @@ pub(super) fn certificates(key: &str, pem: &[u8]) -> Result<Vec<X509>, String> {
 ///
 /// # Errors
 /// They are not PEM certificates.
-pub fn trust(context: &mut SslContextBuilder, key: &str, pem: &[u8]) -> Result<(), String> {
+pub(crate) fn trust(context: &mut SslContextBuilder, key: &str, pem: &[u8]) -> Result<(), String> {
     let library_error = |error: ErrorStack| format!("{key} cannot be used: {error}");
     let mut store = X509StoreBuilder::new().map_err(library_error)?;
     for certificate in certificates(key, pem)? {
@@ -36,7 +36,7 @@ pub fn trust(context: &mut SslContextBuilder, key: &str, pem: &[u8]) -> Result<(
 ///
 /// # Errors
 /// The system has none, or they cannot be read.
-pub fn trust_system(
+pub(crate) fn trust_system(
     context: &mut SslContextBuilder,
     what: &str,
     instead: &str,
@@ -54,7 +54,7 @@ pub fn trust_system(
 ///
 /// # Errors
 /// They are not PEM, the key is encrypted, or is not that of the certificate.
-pub fn set_identity(
+pub(crate) fn set_identity(
     context: &mut SslContextBuilder,
     (certificates_key, certificates_pem): (&str, &[u8]),
     (private_key, private_pem): (&str, &[u8]),

@@ -27,7 +27,7 @@ fn text(error: &ErrorStack) -> String {
 }
 
 /// Connects as a client. Verifies the server's certificate, and its name or address.
-pub struct Connector(SslConnector);
+pub(crate) struct Connector(SslConnector);
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,7 +40,7 @@ impl Connector {
     ///
     /// # Errors
     /// There is none to trust, or a file of certificates cannot be used.
-    pub fn new(authorities: Authorities<'_>) -> Result<Self, String> {
+    pub(crate) fn new(authorities: Authorities<'_>) -> Result<Self, String> {
         let mut builder =
             SslConnector::builder(SslMethod::tls_client()).map_err(|error| text(&error))?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(|error| text(&error))?;
@@ -55,7 +55,7 @@ impl Connector {
     ///
     /// # Errors
     /// The handshake fails, for example because the certificate is not trusted.
-    pub async fn connect(&self, stream: TcpStream, host: &str) -> Result<Stream, String> {
+    pub(crate) async fn connect(&self, stream: TcpStream, host: &str) -> Result<Stream, String> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let ssl = self.0.configure().and_then(|configured| configured.into_ssl(host));
         let ssl = ssl.map_err(|error| text(&error))?;
@@ -105,7 +105,7 @@ impl Acceptor {
 
     /// When the first certificate of the chain expires, s since 1970.
     #[must_use]
-    pub fn expires_s(&self) -> i64 {
+    pub(crate) fn expires_s(&self) -> i64 {
         self.expires_s
     }
 

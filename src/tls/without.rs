@@ -8,7 +8,7 @@ const REASON: &str = "this program was built without TLS";
 
 /// Cannot be created in this build.
 #[derive(Debug)]
-pub enum Connector {}
+pub(crate) enum Connector {}
 
 impl Connector {
     /// Fails.
@@ -43,7 +43,7 @@ impl Acceptor {
 
     /// Cannot be called.
     #[must_use]
-    pub fn expires_s(&self) -> i64 {
+    pub(crate) fn expires_s(&self) -> i64 {
         match *self {}
     }
 

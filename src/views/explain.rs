@@ -80,7 +80,7 @@ impl Explanation {
     ///
     /// # Errors
     /// An id of the trip has no text form.
-    pub fn from_row(
+    pub(crate) fn from_row(
         row: &TripRow,
         requested_id: &str,
         t_star_ms: DeviceTime,

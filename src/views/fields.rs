@@ -76,7 +76,7 @@ pub(super) struct FlatTrip<'a> {
 
 impl<'a> FlatTrip<'a> {
     /// A trip with its retired ids.
-    pub fn new(row: &'a TripRow, trip: &'a TripJson) -> Self {
+    pub(crate) fn new(row: &'a TripRow, trip: &'a TripJson) -> Self {
         Self { row, trip, absorbed: Some(trip.absorbed.join(" ")) }
     }
 }
@@ -123,7 +123,7 @@ pub(super) type ReadPoint = for<'a> fn(&'a PointView<'_>) -> Option<Value<'a>>;
 
 impl<R> Column<R> {
     /// The text of a value of the column; times are RFC 3339.
-    pub fn text(&self, value: &Value<'_>) -> String {
+    pub(crate) fn text(&self, value: &Value<'_>) -> String {
         match *value {
             Value::Text(text) => text.to_owned(),
             Value::Double(number) => number.to_string(),
@@ -176,10 +176,10 @@ macro_rules! define_columns {
     ($row:ident, $($(#[$meta:meta])* $name:ident: $type:ty,
         $columns:tt = $value:expr;)*) => {
         /// The names of the fields of a trip alone, in their order.
-        pub const OWN_FIELDS: &[&str] = &[$(stringify!($name)),*];
+        pub(crate) const OWN_FIELDS: &[&str] = &[$(stringify!($name)),*];
 
         /// The names of the fields that a trip in a list may have, in their order.
-        pub const TRIP_FIELDS: &[&str] =
+        pub(crate) const TRIP_FIELDS: &[&str] =
             &[$(stringify!($name),)* "path", "stops", "moving_s", "tags", "open", "fresh"];
 
         const COLUMNS: &[&[Column]] = &[$(&columns!($name, $columns)),*];

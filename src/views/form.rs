@@ -15,14 +15,14 @@ impl Form {
 
     /// The format of a file by the suffix of its name; `None` if no format has it.
     #[must_use]
-    pub fn of_suffix(suffix: &str) -> Option<Self> {
+    pub(crate) fn of_suffix(suffix: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.spec().has_suffix(suffix))
     }
 }
 
 /// A list in a sentence, such as `a, b or c`.
 #[must_use]
-pub fn enumerated<T: AsRef<str>>(items: &[T], word: &str) -> String {
+pub(crate) fn enumerated<T: AsRef<str>>(items: &[T], word: &str) -> String {
     let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
     match items.split_last() {
         Some((last, others)) if !others.is_empty() => {
@@ -67,19 +67,19 @@ pub struct FormSpec {
 impl FormSpec {
     /// Whether a row of it can be a sample.
     #[must_use]
-    pub fn has_points(&self) -> bool {
+    pub(crate) fn has_points(&self) -> bool {
         self.points.is_some()
     }
 
     /// Whether a file in it may have this suffix.
     #[must_use]
-    pub fn has_suffix(&self, suffix: &str) -> bool {
+    pub(crate) fn has_suffix(&self, suffix: &str) -> bool {
         self.suffixes.iter().any(|own| own.eq_ignore_ascii_case(suffix))
     }
 
     /// Whether it is not text.
     #[must_use]
-    pub fn is_binary(&self) -> bool {
+    pub(crate) fn is_binary(&self) -> bool {
         matches!(self.trips, Layout::Table)
     }
 }

@@ -53,7 +53,7 @@ pub(super) type Properties = serde_json::Map<String, serde_json::Value>;
 
 /// A trip as a GeoJSON feature.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Feature {
+pub(crate) struct Feature {
     /// Always `Feature`.
     #[serde(rename = "type")]
     pub kind: &'static str,
@@ -71,7 +71,7 @@ pub struct Feature {
 /// A path as a GeoJSON geometry; positions are longitude, latitude and, where reported, altitude.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", content = "coordinates")]
-pub enum Geometry {
+pub(crate) enum Geometry {
     /// A path of one sample.
     Point(Vec<f64>),
     /// A path of two or more samples.
@@ -81,7 +81,7 @@ pub enum Geometry {
 impl Geometry {
     /// The geometry of a path.
     #[must_use]
-    pub fn from_path(path: &Path) -> Self {
+    pub(crate) fn from_path(path: &Path) -> Self {
         let position = |sample: &Sample| {
             let mut position = vec![sample.lon(), sample.lat()];
             position.extend(reading(ReadingKind::Altitude, sample));
@@ -115,7 +115,7 @@ impl Feature {
     ///
     /// # Errors
     /// The path cannot be read.
-    pub fn from_row(
+    pub(crate) fn from_row(
         row: &TripRow,
         answer: &Answer<'_>,
         tolerance_m: Option<f64>,

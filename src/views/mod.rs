@@ -21,13 +21,15 @@ mod trip_json;
 mod writer;
 mod xml;
 
-pub use explain::{Explanation, LogPosition};
-pub use fields::{OWN_FIELDS, TRIP_FIELDS};
-pub use form::{FormSpec, PathRule, enumerated};
+pub(crate) use explain::{Explanation, LogPosition};
+pub(crate) use fields::{OWN_FIELDS, TRIP_FIELDS};
+pub(crate) use form::{FormSpec, PathRule, enumerated};
 pub use simplify::simplify;
-pub use tag_json::{TagJson, TagValues, TripTagJson, tag_values, trip_tags};
+pub use tag_json::trip_tags;
+pub(crate) use tag_json::{TagJson, TagValues, TripTagJson, tag_values};
 pub(crate) use trip_json::text_id;
-pub use trip_json::{Answer, Detail, Extras, LatLon, Match, TripJson, is_open};
+pub use trip_json::{Answer, Detail, Extras, is_open};
+pub(crate) use trip_json::{LatLon, Match, TripJson};
 pub use writer::TripWriter;
 
 use crate::codec::trip_row::RowError;

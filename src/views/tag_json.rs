@@ -10,11 +10,11 @@ use crate::model::tag::{Tag, TripTag, TripTags};
 use crate::model::time::format_time;
 
 /// The tags of a trip: the value of each key.
-pub type TagValues = BTreeMap<String, String>;
+pub(crate) type TagValues = BTreeMap<String, String>;
 
 /// The values of tags, without their history.
 #[must_use]
-pub fn tag_values(tags: &TripTags) -> TagValues {
+pub(crate) fn tag_values(tags: &TripTags) -> TagValues {
     let value = |found: &TripTag| found.tag.value.as_str().to_owned();
     tags.iter().map(|(key, found)| (key.as_str().to_owned(), value(found))).collect()
 }

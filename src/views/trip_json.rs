@@ -205,7 +205,7 @@ impl TripJson {
     ///
     /// # Errors
     /// An id of the trip has no text form, or its path cannot be read.
-    pub fn detailed(row: &TripRow, detail: Detail) -> Result<Self, ViewError> {
+    pub(crate) fn detailed(row: &TripRow, detail: Detail) -> Result<Self, ViewError> {
         let mut trip = Self::from_row(row)?;
         if detail.path {
             trip.path = Some(PathJson::from_path(&read_path(row, &trip.id, detail.simplify_m)?));

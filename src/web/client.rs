@@ -20,7 +20,7 @@ use crate::tls::{Authorities, Connector};
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
 /// A response.
-pub struct Response {
+pub(crate) struct Response {
     /// Status code.
     pub status: u16,
     /// The whole body.
@@ -28,7 +28,7 @@ pub struct Response {
 }
 
 /// How a client asks.
-pub struct ClientOptions {
+pub(crate) struct ClientOptions {
     /// PEM of the only CAs to trust; `None` for those of the system.
     pub authorities: Option<Vec<u8>>,
     /// The header that lets the client in.
@@ -40,7 +40,7 @@ pub struct ClientOptions {
 }
 
 /// Sends requests to a server, each on a connection of its own: they are few.
-pub struct Client {
+pub(crate) struct Client {
     url: WebUrl,
     tls: Option<Connector>,
     authorization: Option<HeaderValue>,
@@ -53,7 +53,7 @@ impl Client {
     ///
     /// # Errors
     /// The URL needs TLS, which cannot be set up.
-    pub fn new(url: WebUrl, options: ClientOptions) -> Result<Self, String> {
+    pub(crate) fn new(url: WebUrl, options: ClientOptions) -> Result<Self, String> {
         let ClientOptions { authorities, authorization, accept, timeout } = options;
         let authorities = authorities.as_deref();
         let authorities = authorities
@@ -65,7 +65,7 @@ impl Client {
 
     /// URL of the server.
     #[must_use]
-    pub fn url(&self) -> &WebUrl {
+    pub(crate) fn url(&self) -> &WebUrl {
         &self.url
     }
 
@@ -73,7 +73,7 @@ impl Client {
     ///
     /// # Errors
     /// What the server did instead of answering.
-    pub async fn get(&self, path: &str) -> Result<Response, String> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Response, String> {
         self.request(path, None).await
     }
 
@@ -81,7 +81,12 @@ impl Client {
     ///
     /// # Errors
     /// What the server did instead of answering.
-    pub async fn post(&self, path: &str, kind: &str, body: String) -> Result<Response, String> {
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        kind: &str,
+        body: String,
+    ) -> Result<Response, String> {
         self.request(path, Some((kind, body))).await
     }
 

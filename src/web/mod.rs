@@ -8,5 +8,8 @@
 mod client;
 mod url;
 
-pub use client::{Client, ClientOptions, Response};
-pub use url::{HAS_LOGIN, WebUrl, encoded};
+pub(crate) use client::{ClientOptions, Response};
+
+pub(crate) use client::Client;
+pub(crate) use url::encoded;
+pub(crate) use url::{HAS_LOGIN, WebUrl};

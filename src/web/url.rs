@@ -4,11 +4,11 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 /// Why a URL with a user or a password is refused. It is not shown: it may have a password.
-pub const HAS_LOGIN: &str = "it has a login";
+pub(crate) const HAS_LOGIN: &str = "it has a login";
 
 /// URL of a server, `http` or `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebUrl {
+pub(crate) struct WebUrl {
     /// Whether connections use TLS.
     pub(super) is_secure: bool,
     /// Host and port as in the URL.
@@ -22,7 +22,7 @@ impl WebUrl {
     ///
     /// # Errors
     /// Why it is not one; [`HAS_LOGIN`] if the message must not show it.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = text.split_once("://").ok_or("it has no scheme")?;
         let is_secure = match scheme {
             "http" => false,
@@ -46,7 +46,7 @@ impl WebUrl {
 
     /// Whether others may read what is sent there: without TLS, and not to this machine.
     #[must_use]
-    pub fn is_exposed(&self) -> bool {
+    pub(crate) fn is_exposed(&self) -> bool {
         let host = self.host();
         let is_here = host.parse().map_or(host == "localhost", |host: IpAddr| host.is_loopback());
         !self.is_secure && !is_here
@@ -54,7 +54,7 @@ impl WebUrl {
 
     /// Whether it has a query.
     #[must_use]
-    pub fn has_query(&self) -> bool {
+    pub(crate) fn has_query(&self) -> bool {
         self.path.contains('?')
     }
 
@@ -85,7 +85,7 @@ impl fmt::Display for WebUrl {
 
 /// Text as a part of a path, or as a value of a form.
 #[must_use]
-pub fn encoded(part: &str) -> String {
+pub(crate) fn encoded(part: &str) -> String {
     let mut text = String::with_capacity(part.len());
     for byte in part.bytes() {
         match byte {

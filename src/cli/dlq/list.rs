@@ -7,7 +7,7 @@ use crate::ops::dlq::LetterJson;
 use crate::store::LetterFilter;
 
 /// Prints the dead letters that match a filter, at most `limit`.
-pub fn list(
+pub(crate) fn list(
     letters: &Letters,
     filter: &LetterFilter,
     limit: u64,
@@ -37,7 +37,7 @@ fn row(StoredLetter { id, letter }: &StoredLetter) -> [String; 4] {
 }
 
 /// Prints one dead letter; `raw`: its original bytes only.
-pub fn show(
+pub(crate) fn show(
     stored: StoredLetter,
     raw: bool,
     output: &ValueOutputFlags,

@@ -61,7 +61,7 @@ Examples:
 /// Flags of `dlq`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct DlqArgs {
+pub(crate) struct DlqArgs {
     #[command(subcommand)]
     command: DlqCommand,
 }
@@ -174,7 +174,11 @@ async fn open_letters(flags: &LetterFlags, context: &Context) -> anyhow::Result<
 }
 
 /// Runs a `dlq` command.
-pub async fn run(args: &DlqArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    args: &DlqArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     match &args.command {
         DlqCommand::Ls { filter, limit, output, access } => {
             let filter = filter.read()?;

@@ -35,7 +35,7 @@ on standard input (-) is not recorded. Exits 65 under --strict if a line is malf
 /// Flags of `replay files`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct FilesArgs {
+pub(crate) struct FilesArgs {
     /// NDJSON or CSV, plain, .gz or .zst; - for stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -86,7 +86,11 @@ impl Summary {
 }
 
 /// Sends the samples of files, or previews what they would change.
-pub async fn run(args: &FilesArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    args: &FilesArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let flags = [&args.topic.0, &args.workspace.memory.0, &args.input.0, &args.server.0];
     let settings = context.settings(&flags)?;
     let overrides = args.overrides.read(context)?;

@@ -18,7 +18,7 @@ Without --apply, both only report what would change.";
 /// Flags of `replay`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     #[command(subcommand)]
     command: ReplayCommand,
 }
@@ -32,7 +32,7 @@ enum ReplayCommand {
 }
 
 /// Runs `replay`.
-pub async fn run(
+pub(crate) async fn run(
     args: &ReplayArgs,
     context: &Context,
     printer: &mut Printer,

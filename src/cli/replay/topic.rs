@@ -15,7 +15,7 @@ use crate::cli::print::Printer;
 use crate::cli::times::check_unit;
 use crate::cli::{exit, progress, stop};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   tstar replay topic --from earliest --store scylla://127.0.0.1:9042/fleet
   tstar replay topic --from 2026-11-01T00:00:00Z --device truck-17 --apply
@@ -28,7 +28,7 @@ for byte. A keyspace may have a `tstar run` at the same time; a file has one wri
 /// Flags of `replay topic`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct TopicArgs {
+pub(crate) struct TopicArgs {
     /// Start: earliest, offset:N (in each partition), or a log timestamp
     #[arg(long, value_name = "WHERE")]
     pub from: String,
@@ -65,7 +65,11 @@ fn parse_start(text: &str) -> Result<ReplayStart, InvalidRequest> {
 }
 
 /// Replays the topic.
-pub async fn run(args: &TopicArgs, context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    args: &TopicArgs,
+    context: &Context,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let settings = context.settings(&[&args.log.0, &args.workspace.memory.0])?;
     let from = parse_start(&args.from)?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;

@@ -28,7 +28,7 @@ use rdkafka_extra::RecordConsumer;
 use tokio::sync::mpsc;
 
 use self::poller::Poller;
-pub use self::positions::{ResumePoint, check_topic_id, resume_point};
+pub(crate) use self::positions::{ResumePoint, check_topic_id, resume_point};
 use self::rebalance::RebalanceContext;
 use super::KafkaError;
 use super::client::{Brokers, STATISTICS};

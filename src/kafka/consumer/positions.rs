@@ -142,7 +142,7 @@ fn has_left_group(error: &ClientError) -> bool {
 
 /// Where reading of a partition resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResumePoint {
+pub(crate) enum ResumePoint {
     /// At this offset.
     At(i64),
     /// The records at the resume offset have expired.
@@ -158,7 +158,7 @@ pub enum ResumePoint {
 ///
 /// # Errors
 /// It has another id than in the epoch.
-pub fn check_topic_id(epoch: &Epoch, found: Option<&str>) -> Result<(), KafkaError> {
+pub(crate) fn check_topic_id(epoch: &Epoch, found: Option<&str>) -> Result<(), KafkaError> {
     epoch.check_topic_id(found).map_err(|recreated| KafkaError::TopicMismatch {
         topic: epoch.topic.clone(),
         problem: format!("{recreated}; stop all instances, then: tstar epoch new"),
@@ -169,7 +169,7 @@ pub fn check_topic_id(epoch: &Epoch, found: Option<&str>) -> Result<(), KafkaErr
 ///
 /// # Errors
 /// The topic does not match the epoch, or records expired and `from` is `None`.
-pub fn resume_point(
+pub(crate) fn resume_point(
     epoch: &Epoch,
     from: Option<StartFrom>,
     partition: i32,

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use reader::Reader;
 pub use records::Records;
 use records::too_many;
-pub use send::TopicSink;
+pub(crate) use send::TopicSink;
 use send::{ACK_TIMEOUT, REFUSED};
 use turns::Turns;
 

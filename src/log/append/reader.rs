@@ -24,7 +24,7 @@ impl Reader {
     ///
     /// # Errors
     /// The rules of the store cannot be used.
-    pub fn new(
+    pub(crate) fn new(
         rules: &Rules,
         store: Arc<Decoder>,
         preset: Option<&'static Preset>,
@@ -44,17 +44,17 @@ impl Reader {
     }
 
     /// Whether a header is read.
-    pub fn names_header(&self, name: &str) -> bool {
+    pub(crate) fn names_header(&self, name: &str) -> bool {
         self.store.names_header(name) || self.decoder().names_header(name)
     }
 
     /// Whether samples reach the log with the whole record that they are in.
-    pub fn needs_whole_records(&self) -> bool {
+    pub(crate) fn needs_whole_records(&self) -> bool {
         self.foreign.is_none() && self.store.needs_whole_records()
     }
 
     /// The device id of a record, even if the record is otherwise invalid.
-    pub fn device_of(&self, record: &[u8], context: &RecordContext<'_>) -> Option<String> {
+    pub(crate) fn device_of(&self, record: &[u8], context: &RecordContext<'_>) -> Option<String> {
         self.decoder().device_of(record, context)
     }
 
@@ -64,7 +64,7 @@ impl Reader {
     ///
     /// # Errors
     /// The rules of the store cannot express a sample, or there are too many.
-    pub fn split(
+    pub(crate) fn split(
         &self,
         (record, context): (&[u8], &RecordContext<'_>),
         (position, left): (&RecordPosition, usize),
@@ -105,7 +105,7 @@ impl Reader {
     }
 
     /// Whether the log reads a record as dead letters alone.
-    pub fn is_dead_in_log(&self, record: &[u8], context: &RecordContext<'_>) -> bool {
+    pub(crate) fn is_dead_in_log(&self, record: &[u8], context: &RecordContext<'_>) -> bool {
         if self.foreign.is_none() {
             return true;
         }

@@ -34,7 +34,7 @@ impl Records {
     ///
     /// # Errors
     /// The body has no sample or too many, or is not a valid array.
-    pub fn from_body(body: Vec<u8>) -> Result<Self, String> {
+    pub(crate) fn from_body(body: Vec<u8>) -> Result<Self, String> {
         let is_array = body.trim_ascii_start().first() == Some(&b'[');
         let ranges = if is_array { elements(&body) } else { lines(&body) }?;
         if ranges.is_empty() && !is_array {
@@ -47,7 +47,7 @@ impl Records {
     ///
     /// # Errors
     /// The body is too large.
-    pub fn of_preset(body: Vec<u8>, preset: &'static Preset) -> Result<Self, String> {
+    pub(crate) fn of_preset(body: Vec<u8>, preset: &'static Preset) -> Result<Self, String> {
         let record = body.trim_ascii();
         let range = (!record.is_empty()).then(|| range_in(&body, record)).transpose()?;
         Ok(Self::new(body, range.into_iter().collect(), Some(preset)))
@@ -69,7 +69,7 @@ impl Records {
     /// Names the token that they were sent with. Those of one token take turns, and share a part of
     /// the space for dead letters.
     #[must_use]
-    pub fn sent_by(self, token: &str) -> Self {
+    pub(crate) fn sent_by(self, token: &str) -> Self {
         Self { sender: token.to_owned(), ..self }
     }
 

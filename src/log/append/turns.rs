@@ -23,7 +23,7 @@ pub(super) struct Turn {
 
 impl Turns {
     /// Waits for the turn of a request.
-    pub async fn wait(&self, sender: &str) -> Turn {
+    pub(crate) async fn wait(&self, sender: &str) -> Turn {
         let own = {
             let mut senders = self.senders.lock().expect("no holder of the lock panics");
             // Who holds or awaits a turn has a reference.

@@ -30,7 +30,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Control records could not be sent. Those reported before are in the topic.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
-pub struct SendFailed {
+pub(crate) struct SendFailed {
     /// What failed.
     pub error: KafkaError,
     /// Records that may or may not be in the topic.

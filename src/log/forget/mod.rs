@@ -8,7 +8,7 @@ mod files;
 
 use std::time::Duration;
 
-pub use self::control_records::SendFailed;
+pub(crate) use self::control_records::SendFailed;
 use self::control_records::TopicForget;
 use self::files::FileForget;
 use crate::identity::DeviceId;
@@ -72,7 +72,7 @@ pub enum ForgetEvent<'a> {
 }
 
 /// Receives the events; an error ends the use case.
-pub type OnForgetEvent<'a> = &'a mut dyn FnMut(ForgetEvent<'_>) -> anyhow::Result<()>;
+pub(crate) type OnForgetEvent<'a> = &'a mut dyn FnMut(ForgetEvent<'_>) -> anyhow::Result<()>;
 
 /// A request that passed all checks.
 pub enum ForgetPlan<'a> {

@@ -7,7 +7,7 @@ use super::{Epoch, Versions};
 use crate::model::scalar::{Offset, Version};
 
 /// The version of the record before each of these offsets, by partition.
-pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Version> {
+pub(crate) fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Version> {
     let version = |(partition, &offset): (i32, &i64)| {
         (partition, Versions::of_partition(epochs, partition).version_at(Offset(offset)) - 2)
     };
@@ -15,7 +15,7 @@ pub fn versions_before(epochs: &[Epoch], offsets: &[i64]) -> BTreeMap<i32, Versi
 }
 
 /// First offset of each partition of the log: the start of the oldest epoch of the current topic.
-pub fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
+pub(crate) fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
     let newest = epochs.last().expect("there is an epoch");
     let current = of_current_topic(epochs);
     let start = |partition: i32| {
@@ -26,7 +26,7 @@ pub fn first_offsets(epochs: &[Epoch]) -> Vec<i64> {
 }
 
 /// The epochs of the current topic.
-pub fn of_current_topic(epochs: &[Epoch]) -> &[Epoch] {
+pub(crate) fn of_current_topic(epochs: &[Epoch]) -> &[Epoch] {
     &epochs[first_of_topic(epochs)..]
 }
 
@@ -48,7 +48,7 @@ fn first_of_topic(epochs: &[Epoch]) -> usize {
 
 /// Number of the last epoch that was, or may have been, created for a recreated topic: no record of
 /// the epoch before it can be read. `None` if there is no such epoch.
-pub fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
+pub(crate) fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
     let first = first_of_topic(epochs);
     let has_empty_predecessor = |pair: &&[Epoch]| {
         let is_empty = |(partition, start): (&i32, &i64)| {
@@ -62,7 +62,7 @@ pub fn recreated_in(epochs: &[Epoch]) -> Option<i32> {
 }
 
 /// Splits spans by epoch, oldest first: the index of each epoch and its part of each span.
-pub fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
+pub(crate) fn by_epoch(epochs: &[Epoch], spans: &[Range<i64>]) -> Vec<(usize, Vec<Range<i64>>)> {
     let first = first_of_topic(epochs);
     let start = |nth: usize, partition: i32| epochs.get(nth).map(|epoch| epoch.start_of(partition));
     let spans_of = |nth: usize| {

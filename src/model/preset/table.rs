@@ -374,7 +374,7 @@ pub const PRESETS: &[Preset] = &[
 
 /// What Traccar Client sent before version 9: the parameters of a query, as a JSON object. It is
 /// for HTTP alone, and no preset of a store.
-pub const OSMAND: Preset = Preset {
+pub(crate) const OSMAND: Preset = Preset {
     name: "osmand",
     about: "OsmAnd protocol: parameters of a query",
     source: "https://www.traccar.org/osmand/",

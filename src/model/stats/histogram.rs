@@ -8,7 +8,7 @@ const RANGE: (f64, f64) = (1e-3, 1e8);
 
 /// Counts positive numbers, each with an error of at most 1 %.
 #[derive(Clone, Debug, Default)]
-pub struct LogHistogram {
+pub(crate) struct LogHistogram {
     /// Allocated for the first number; grows to at most 2,546 bins.
     bins: Vec<u64>,
     count: u64,
@@ -32,7 +32,7 @@ fn middle(bin: usize) -> f64 {
 
 impl LogHistogram {
     /// Counts a number.
-    pub fn add(&mut self, number: f64) {
+    pub(crate) fn add(&mut self, number: f64) {
         let bin = bin(number);
         if self.bins.len() <= bin {
             self.bins.resize(bin + 1, 0);
@@ -43,26 +43,26 @@ impl LogHistogram {
 
     /// How many numbers were counted.
     #[must_use]
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// How many numbers are in a range.
     #[must_use]
-    pub fn count_between(&self, low: f64, high: f64) -> u64 {
+    pub(crate) fn count_between(&self, low: f64, high: f64) -> u64 {
         let bins = self.bins.iter().enumerate();
         bins.filter(|(bin, _)| (low..=high).contains(&middle(*bin))).map(|(_, count)| count).sum()
     }
 
     /// The median; `None` if nothing was counted.
     #[must_use]
-    pub fn median(&self) -> Option<f64> {
+    pub(crate) fn median(&self) -> Option<f64> {
         self.quantile(1, 2)
     }
 
     /// The number that `part` of each `of` numbers are at most; `None` if nothing was counted.
     #[must_use]
-    pub fn quantile(&self, part: u64, of: u64) -> Option<f64> {
+    pub(crate) fn quantile(&self, part: u64, of: u64) -> Option<f64> {
         let mut left = self.count.checked_sub(1)?.saturating_mul(part) / of;
         let bin = self.bins.iter().position(|&count| match left.checked_sub(count) {
             Some(rest) => {
@@ -77,7 +77,7 @@ impl LogHistogram {
     /// The number that most numbers are near, and how many differ from it by at most `ratio`;
     /// `None` if nothing was counted. Of several, the smallest.
     #[must_use]
-    pub fn densest(&self, ratio: f64) -> Option<(f64, u64)> {
+    pub(crate) fn densest(&self, ratio: f64) -> Option<(f64, u64)> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is small")]
         let around = (libm::log(ratio) / libm::log(RATIO)) as usize;
         let near = |bin: usize| {
@@ -91,7 +91,7 @@ impl LogHistogram {
 
     /// The numbers up to a limit.
     #[must_use]
-    pub fn up_to(&self, limit: f64) -> Self {
+    pub(crate) fn up_to(&self, limit: f64) -> Self {
         let within = self.bins.iter().enumerate().take_while(|(bin, _)| middle(*bin) <= limit);
         let bins: Vec<_> = within.map(|(_, count)| *count).collect();
         let count = bins.iter().sum();
@@ -100,7 +100,7 @@ impl LogHistogram {
 
     /// The numbers that `other`, which counted some of them, did not count.
     #[must_use]
-    pub fn without(&self, other: &Self) -> Self {
+    pub(crate) fn without(&self, other: &Self) -> Self {
         let others = other.bins.iter().copied().chain(std::iter::repeat(0));
         let bins: Vec<_> =
             self.bins.iter().zip(others).map(|(all, some)| all.saturating_sub(some)).collect();

@@ -7,18 +7,18 @@ mod speed;
 
 use std::collections::HashMap;
 
-pub use conflicts::Conflicts;
-pub use histogram::LogHistogram;
-pub use speed::{MIN_SPEED_LEGS, SpeedFactor, unit_of_factor};
+pub(crate) use conflicts::Conflicts;
+pub(crate) use histogram::LogHistogram;
+pub(crate) use speed::{MIN_SPEED_LEGS, SpeedFactor, unit_of_factor};
 
 use super::sample::Sample;
 use super::scalar::DeviceTime;
 
 /// Maximum number of devices that are followed; samples of others count without their intervals.
-pub const MAX_DEVICES: usize = 10_000;
+pub(crate) const MAX_DEVICES: usize = 10_000;
 
 /// A leg faster than this is a jump, m/s: faster than vehicles on land and most aircraft near it.
-pub const JUMP_MPS: f64 = 150.0;
+pub(crate) const JUMP_MPS: f64 = 150.0;
 
 /// A shorter leg is not a jump, whatever its speed, m: fixes scatter.
 const MIN_JUMP_M: f64 = 1000.0;
@@ -30,7 +30,7 @@ const MAX_STANDING_M: f64 = 100.0;
 const MAX_STANDING_MPS: f64 = 1.0;
 
 /// A device that keeps sending while it stands this long is at a stop, s.
-pub const STOP_S: f64 = 600.0;
+pub(crate) const STOP_S: f64 = 600.0;
 
 /// A longer interval ends a stop, s: the device was off.
 const MAX_HEARTBEAT_S: f64 = 7200.0;
@@ -39,7 +39,7 @@ const MAX_HEARTBEAT_S: f64 = 7200.0;
 const MIN_STOP_INTERVALS: u32 = 3;
 
 /// Minimum number of equal intervals of standing devices that are a heartbeat.
-pub const MIN_HEARTBEATS: u64 = 5;
+pub(crate) const MIN_HEARTBEATS: u64 = 5;
 
 /// Ratio between intervals of one heartbeat.
 const HEARTBEAT_RATIO: f64 = 1.1;
@@ -52,7 +52,7 @@ const MIN_LEG_MPS: f64 = 2.0;
 
 /// Statistics of samples in arrival order.
 #[derive(Debug, Default)]
-pub struct SampleStats {
+pub(crate) struct SampleStats {
     /// Number of samples.
     pub samples: u64,
     /// Earliest and latest device time.
@@ -98,7 +98,7 @@ pub struct Heartbeat {
 
 impl SampleStats {
     /// Counts a sample.
-    pub fn observe(&mut self, device_id: &str, sample: &Sample) {
+    pub(crate) fn observe(&mut self, device_id: &str, sample: &Sample) {
         self.samples += 1;
         let (first, last) = self.span.unwrap_or((sample.time_ms, sample.time_ms));
         self.span = Some((first.min(sample.time_ms), last.max(sample.time_ms)));
@@ -168,7 +168,7 @@ impl SampleStats {
 
     /// The heartbeat of devices that keep sending at stops; `None` if there is none.
     #[must_use]
-    pub fn heartbeat(&self) -> Option<Heartbeat> {
+    pub(crate) fn heartbeat(&self) -> Option<Heartbeat> {
         let (interval_s, count) = self.standing.densest(HEARTBEAT_RATIO)?;
         let is_heartbeat = self.stops > 0 && count >= MIN_HEARTBEATS;
         is_heartbeat.then_some(Heartbeat { interval_s, count })
@@ -176,7 +176,7 @@ impl SampleStats {
 
     /// Number of devices that are followed: at most [`MAX_DEVICES`], and then there may be more.
     #[must_use]
-    pub fn devices(&self) -> usize {
+    pub(crate) fn devices(&self) -> usize {
         self.devices.len()
     }
 }

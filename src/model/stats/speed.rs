@@ -4,7 +4,7 @@ use super::LogHistogram;
 use crate::model::rules::SpeedUnit;
 
 /// Number of legs that the unit of speeds is derived from though some of them disagree.
-pub const MIN_SPEED_LEGS: u64 = 20;
+pub(crate) const MIN_SPEED_LEGS: u64 = 20;
 
 /// Number of legs that are enough if all of them agree.
 const MIN_AGREEING_LEGS: u64 = 4;
@@ -14,7 +14,7 @@ const AGREEMENT: f64 = 1.15;
 
 /// How reported speeds compare with the speed along the track.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SpeedFactor {
+pub(crate) struct SpeedFactor {
     /// Median of the reported speed, as it was read, divided by the speed along the track.
     pub factor: f64,
     /// Number of legs compared.
@@ -26,7 +26,7 @@ pub struct SpeedFactor {
 impl SpeedFactor {
     /// The factor of these legs; `None` if there are too few, or if they disagree.
     #[must_use]
-    pub fn new(factors: &LogHistogram) -> Option<Self> {
+    pub(crate) fn new(factors: &LogHistogram) -> Option<Self> {
         let legs = factors.count();
         let factor = factors.median()?;
         let agreeing = factors.count_between(factor / AGREEMENT, factor * AGREEMENT);
@@ -52,7 +52,7 @@ const TOLERANCE: f64 = 1.07;
 /// The unit of speeds that were read as `unit` and are `factor` times the speed along the track;
 /// `None` if no unit explains the factor.
 #[must_use]
-pub fn unit_of_factor(factor: f64, unit: SpeedUnit) -> Option<SpeedUnit> {
+pub(crate) fn unit_of_factor(factor: f64, unit: SpeedUnit) -> Option<SpeedUnit> {
     let read_as = UNITS.iter().find(|(it, _)| *it == unit).map(|(_, per_mps)| per_mps)?;
     let distance = |per_mps: f64| (factor * read_as / per_mps).max(per_mps / (factor * read_as));
     let nearest = UNITS.iter().min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)))?;

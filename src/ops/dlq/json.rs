@@ -10,7 +10,7 @@ use crate::source::Cut;
 
 /// A dead letter as `dlq ls` and `dlq show` print it. Scripts parse it: names and order are fixed.
 #[derive(Debug, Serialize)]
-pub struct LetterJson {
+pub(crate) struct LetterJson {
     id: LetterId,
     reason: &'static str,
     message: String,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use json::LetterJson;
+pub(crate) use json::LetterJson;
 
 use crate::kafka::KafkaError;
 use crate::kafka::dead_letters::Fate;

@@ -49,7 +49,7 @@ pub struct RecordExplanation {
 }
 
 /// The history of a trip, up to the record that was read last.
-pub struct TripHistory<'a> {
+pub(crate) struct TripHistory<'a> {
     row: &'a TripRow,
     timeline: Timeline,
     /// The rules of the records, which are the same in every epoch.
@@ -68,7 +68,7 @@ pub struct TripHistory<'a> {
 impl<'a> TripHistory<'a> {
     /// An empty history that keeps at most `limit` records, which are of files or of a topic.
     #[must_use]
-    pub fn new(row: &'a TripRow, limit: usize, is_of_files: bool) -> Self {
+    pub(crate) fn new(row: &'a TripRow, limit: usize, is_of_files: bool) -> Self {
         Self {
             row,
             timeline: Timeline::default(),
@@ -84,7 +84,7 @@ impl<'a> TripHistory<'a> {
 
     /// Whether the records that were read give exactly the trip in the store.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let mut trips = self.timeline.trips();
         let (Some(trip), None) = (trips.next(), trips.next()) else { return false };
         let partition = self.row.partition;
@@ -96,7 +96,7 @@ impl<'a> TripHistory<'a> {
     ///
     /// # Errors
     /// An id of the trip has no text form.
-    pub fn read(&mut self, records: RecordsRead<'_>) -> anyhow::Result<()> {
+    pub(crate) fn read(&mut self, records: RecordsRead<'_>) -> anyhow::Result<()> {
         let RecordsRead { rules, partition, versions, batch } = records;
         self.legs = rules.legs();
         for entry in &batch.entries {

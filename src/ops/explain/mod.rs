@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use self::history::RecordExplanation;
+pub(crate) use self::history::RecordExplanation;
 use self::history::TripHistory;
 use super::{InvalidRequest, PreconditionFailed};
 use crate::log::Log;

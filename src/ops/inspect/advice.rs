@@ -22,7 +22,7 @@ const MIN_SPEED_MPS: f64 = 1.0;
 
 /// What shows in samples that a device stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reported {
+pub(crate) struct Reported {
     /// Whether they have speeds.
     pub speed: bool,
     /// Whether some have the ignition off.
@@ -49,7 +49,7 @@ pub fn about(seconds: f64) -> String {
 
 /// The rules to choose for these samples: always a gap, and a rule about standing devices if they
 /// keep sending.
-pub fn advise(stats: &SampleStats, reported: Reported) -> Vec<Proposal> {
+pub(crate) fn advise(stats: &SampleStats, reported: Reported) -> Vec<Proposal> {
     let needed = needed_gap(stats);
     let heartbeat = stats.heartbeat();
     let standing = heartbeat.and_then(|it| drop_standing(stats, it, reported));

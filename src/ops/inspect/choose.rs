@@ -37,7 +37,7 @@ const TIME_REASONS: [DeadReason; 4] = [
 
 /// Where the values of samples are.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FieldSource {
+pub(crate) enum FieldSource {
     /// Where the rules of the request say.
     Given,
     /// At the standard names.
@@ -50,7 +50,7 @@ pub enum FieldSource {
 
 /// A way to read the records, and what they are then.
 #[derive(Debug)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Where values are.
     pub fit: FieldSource,
     /// Other rules, as far as they differ from those of the source of fields.
@@ -64,7 +64,7 @@ pub struct Choice {
 }
 
 /// The best way to read the records, and what was learnt on the way.
-pub struct Chosen {
+pub(crate) struct Chosen {
     /// The best way; of several that read nothing, the standard names.
     pub choice: Choice,
     /// The names in the records.
@@ -88,7 +88,7 @@ impl FieldSource {
 }
 
 /// Tries ways to read the records.
-pub struct Chooser<'a> {
+pub(crate) struct Chooser<'a> {
     records: &'a InputRecords,
     request: &'a InspectRequest,
     best: Option<Choice>,
@@ -99,7 +99,7 @@ pub struct Chooser<'a> {
 
 impl<'a> Chooser<'a> {
     /// Has tried nothing.
-    pub fn new(records: &'a InputRecords, request: &'a InspectRequest) -> Self {
+    pub(crate) fn new(records: &'a InputRecords, request: &'a InspectRequest) -> Self {
         let outline = table_outline(records).unwrap_or_default();
         Self { records, request, best: None, outline, outlined: 0, problem: None }
     }
@@ -108,7 +108,7 @@ impl<'a> Chooser<'a> {
     ///
     /// # Errors
     /// The registry does not answer; or the rules of the request are not valid.
-    pub async fn choose(mut self) -> anyhow::Result<Chosen> {
+    pub(crate) async fn choose(mut self) -> anyhow::Result<Chosen> {
         let is_given = |key| self.request.settings.is_given(key);
         let is_fixed = ["preset", "map", "decode"].into_iter().any(is_given);
         let first = if is_fixed { FieldSource::Given } else { FieldSource::Standard };
@@ -331,7 +331,7 @@ struct Failed {
 }
 
 /// A map as text, as settings have it.
-pub fn map_text(map: &ProposedMap) -> String {
+pub(crate) fn map_text(map: &ProposedMap) -> String {
     let entries = map.fields.iter().map(|(name, source)| format!("{name}={source}"));
     entries.collect::<Vec<_>>().join(",")
 }

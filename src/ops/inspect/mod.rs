@@ -10,14 +10,14 @@ mod tally;
 use std::path::PathBuf;
 
 pub use advice::about;
-pub use outcome::{
+pub(crate) use outcome::{
     FieldFound, FileFound, InputFound, InspectOutcome, IntervalBin, Proposal, Spread,
 };
 
 use crate::settings::Settings;
 
 /// Maximum number of records that are looked at.
-pub const MAX_RECORDS: u64 = 10_000;
+pub(crate) const MAX_RECORDS: u64 = 10_000;
 
 /// Maximum size of what is read, after decompression, bytes.
 const MAX_BYTES: usize = 64 << 20;

@@ -21,7 +21,7 @@ use crate::source::{
 };
 
 /// The records that are looked at.
-pub enum InputRecords {
+pub(crate) enum InputRecords {
     /// Of files.
     Files {
         /// Their beginnings.
@@ -36,7 +36,7 @@ pub enum InputRecords {
 }
 
 /// Records of a topic.
-pub struct TopicRecords {
+pub(crate) struct TopicRecords {
     /// Name of the topic.
     pub topic: String,
     /// Number of partitions.
@@ -49,7 +49,7 @@ pub struct TopicRecords {
 }
 
 /// Why records cannot be read under some rules.
-pub enum Unread {
+pub(crate) enum Unread {
     /// The rules are not valid.
     Rules(DecoderError),
     /// The format of a file does not suit the rules.
@@ -61,7 +61,7 @@ impl InputRecords {
     ///
     /// # Errors
     /// A file or the topic cannot be read.
-    pub async fn read(request: &InspectRequest) -> anyhow::Result<Self> {
+    pub(crate) async fn read(request: &InspectRequest) -> anyhow::Result<Self> {
         let InspectRequest { files, settings } = request;
         if files.is_empty() {
             let (brokers, registry) = (settings.brokers()?, settings.registry()?);
@@ -93,7 +93,7 @@ impl InputRecords {
     }
 
     /// The format of each file that was read, under some rules; `None` if it is not known.
-    pub fn formats(&self, rules: &Rules) -> Vec<Option<InputFormat>> {
+    pub(crate) fn formats(&self, rules: &Rules) -> Vec<Option<InputFormat>> {
         let Self::Files { heads, format, now_ms } = self else { return Vec::new() };
         let Ok(decoder) = Decoder::new(rules) else { return Vec::new() };
         let options = options(decoder, *format, *now_ms);
@@ -104,7 +104,7 @@ impl InputRecords {
     ///
     /// # Errors
     /// The registry does not answer. The inner error says why the rules cannot read the records.
-    pub async fn tally(
+    pub(crate) async fn tally(
         &self,
         rules: &Rules,
         mut on_batch: impl FnMut(&Batch),

@@ -35,7 +35,7 @@ pub struct DeadSamples {
 
 /// What records are under some rules.
 #[derive(Debug)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Number of records, and of samples in records that have several.
     pub delivered: u64,
     /// Number of those that are not samples by the field map.
@@ -61,7 +61,7 @@ pub struct Tally {
 
 impl Tally {
     /// A tally of nothing.
-    pub fn new(rules: &Rules) -> Self {
+    pub(crate) fn new(rules: &Rules) -> Self {
         Self {
             delivered: 0,
             skipped: 0,
@@ -79,7 +79,7 @@ impl Tally {
 
     /// Measures what lies between neighbours in device time, in whatever order they arrived: trips
     /// do not depend on it either. Only lateness does. Called after the last batch.
-    pub fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         // Of equal times, the first to arrive stays first.
         self.seen.sort_by(|(a, one), (b, other)| (a, one.time_ms).cmp(&(b, other.time_ms)));
         let lateness = std::mem::take(&mut self.stats.lateness);
@@ -91,12 +91,12 @@ impl Tally {
     }
 
     /// Whether enough was counted.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.delivered >= MAX_RECORDS
     }
 
     /// Counts a batch, until enough was counted. `origin` names where an entry is from.
-    pub fn observe(&mut self, batch: &Batch, origin: impl Fn(&Entry) -> String) {
+    pub(crate) fn observe(&mut self, batch: &Batch, origin: impl Fn(&Entry) -> String) {
         for entry in &batch.entries {
             if self.is_full() {
                 return;
@@ -171,24 +171,24 @@ impl Tally {
     }
 
     /// Number of samples that can be used.
-    pub fn samples(&self) -> u64 {
+    pub(crate) fn samples(&self) -> u64 {
         self.stats.samples
     }
 
     /// Number of samples that cannot be used for one of these reasons.
-    pub fn dead_for(&self, reasons: &[DeadReason]) -> u64 {
+    pub(crate) fn dead_for(&self, reasons: &[DeadReason]) -> u64 {
         let dead = reasons.iter().filter_map(|reason| self.dead.get(reason));
         dead.map(|dead| dead.count).sum()
     }
 
     /// Number of samples that cannot be used.
-    pub fn all_dead(&self) -> u64 {
+    pub(crate) fn all_dead(&self) -> u64 {
         self.dead.values().map(|dead| dead.count).sum()
     }
 
     /// Whether these rules read more than others: more samples, else fewer dead letters, else more
     /// kinds of values.
-    pub fn is_better_than(&self, other: &Self) -> bool {
+    pub(crate) fn is_better_than(&self, other: &Self) -> bool {
         let rank = |it: &Self| {
             let kinds = it.readings.iter().chain([&it.drivers, &it.ignitions]);
             let kinds = kinds.filter(|count| **count > 0).count();

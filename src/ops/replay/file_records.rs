@@ -69,7 +69,7 @@ pub(super) struct Chunk {
 
 /// What a replay of files does not send. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     /// Lines that are not samples, by reason.
     pub bad: BTreeMap<&'static str, u64>,
     /// Samples that the field map skips.
@@ -81,7 +81,7 @@ pub struct LeftOut {
 impl LeftOut {
     /// Number of lines that are not samples.
     #[must_use]
-    pub fn bad_lines(&self) -> u64 {
+    pub(crate) fn bad_lines(&self) -> u64 {
         self.bad.values().sum()
     }
 }
@@ -91,7 +91,7 @@ impl<'a> FileRecords<'a> {
     ///
     /// # Errors
     /// The field map of the rules is invalid.
-    pub fn new(
+    pub(crate) fn new(
         source: FileSource,
         target: &'a TargetTopic<'a>,
         notify: Notify,
@@ -111,7 +111,7 @@ impl<'a> FileRecords<'a> {
     }
 
     /// Size of all files, bytes; `None` if one has no length, such as stdin.
-    pub fn total_bytes(&self) -> Option<u64> {
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
         self.source.total_bytes()
     }
 
@@ -119,7 +119,7 @@ impl<'a> FileRecords<'a> {
     ///
     /// # Errors
     /// The files or the store cannot be read.
-    pub async fn next_chunk(&mut self) -> anyhow::Result<Option<Chunk>> {
+    pub(crate) async fn next_chunk(&mut self) -> anyhow::Result<Option<Chunk>> {
         if self.pending.is_none() {
             self.pending = self.source.next().await?;
         }

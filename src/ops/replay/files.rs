@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::TripChanges;
-pub use super::file_records::LeftOut;
+pub(crate) use super::file_records::LeftOut;
 use super::file_records::{Chunk, FileRecords};
 use super::preview;
 use super::state::ReplayState;
@@ -25,7 +25,7 @@ use crate::source::{Batch, Decoder};
 const MEMORY: u64 = 512_000_000;
 
 /// Which samples to send, and to which topic.
-pub struct FileReplayRequest<'a> {
+pub(crate) struct FileReplayRequest<'a> {
     /// Paths; `-` is stdin.
     pub files: &'a [PathBuf],
     /// Their format, and the log timestamp of every line.
@@ -38,7 +38,7 @@ pub struct FileReplayRequest<'a> {
 
 /// Result of a replay or of its preview.
 #[derive(Clone, Debug)]
-pub struct FileReplayOutcome {
+pub(crate) struct FileReplayOutcome {
     /// Name of the topic.
     pub topic: String,
     /// Samples that were sent, or would be.
@@ -53,7 +53,7 @@ pub struct FileReplayOutcome {
 }
 
 /// A replay whose files and topic passed their checks. Nothing is sent yet.
-pub struct FileReplayJob<'a> {
+pub(crate) struct FileReplayJob<'a> {
     request: FileReplayRequest<'a>,
     options: Options,
     /// Hash of the rules that the files are decoded by.
@@ -66,7 +66,7 @@ impl<'a> FileReplayJob<'a> {
     ///
     /// # Errors
     /// The field map is invalid, or a file cannot be read.
-    pub fn open(request: FileReplayRequest<'a>) -> anyhow::Result<Self> {
+    pub(crate) fn open(request: FileReplayRequest<'a>) -> anyhow::Result<Self> {
         let rules = request.overrides.over(&request.target.rules);
         let options = Options {
             format: request.settings.input_format,
@@ -86,7 +86,7 @@ impl<'a> FileReplayJob<'a> {
     /// # Errors
     /// There is no store, the files or the store cannot be read, or the workspace cannot be
     /// written.
-    pub async fn preview(
+    pub(crate) async fn preview(
         &self,
         workspace: Workspace<'_>,
         progress: &mut dyn ReadProgress,
@@ -119,7 +119,7 @@ impl<'a> FileReplayJob<'a> {
     /// Another replay has locked the state file, it is malformed or cannot be written;
     /// [`Stopped`](crate::ops::Stopped), brokers do not respond or reject a record, or the files or
     /// the store cannot be read.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         state_path: &Path,
         listen: SignalListener<'_>,

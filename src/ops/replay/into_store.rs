@@ -22,7 +22,7 @@ use crate::store::{Access, AnyStore, DeviceScope, TripStore};
 
 /// The first record to replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplayStart {
+pub(crate) enum ReplayStart {
     /// This offset in each partition.
     Offset(i64),
     /// A position of the log.
@@ -31,7 +31,7 @@ pub enum ReplayStart {
 
 /// Counts of a replay. Scripts parse its JSON: names and order are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TopicReplayOutcome {
+pub(crate) struct TopicReplayOutcome {
     /// Whether rows were written.
     pub applied: bool,
     /// Records that were read.
@@ -43,7 +43,7 @@ pub struct TopicReplayOutcome {
 }
 
 /// A replay whose log and offsets passed their checks. Nothing is written yet.
-pub struct TopicReplayJob {
+pub(crate) struct TopicReplayJob {
     log: TopicLog,
     /// Only records of this device; `None`: all.
     device: Option<DeviceId>,
@@ -58,7 +58,7 @@ impl TopicReplayJob {
     /// # Errors
     /// The store has no epoch, brokers do not respond, the topic is not that of the epochs, or it
     /// ends before the first record to replay.
-    pub async fn open(
+    pub(crate) async fn open(
         store: &AnyStore,
         settings: &Settings,
         (from, device): (ReplayStart, Option<DeviceId>),
@@ -78,7 +78,7 @@ impl TopicReplayJob {
     /// # Errors
     /// `Stopped`, [`NoResult`] for a device without records, records have expired, brokers do
     /// not respond, the store cannot be read, or the workspace cannot be written.
-    pub async fn preview(
+    pub(crate) async fn preview(
         &self,
         store: &Arc<AnyStore>,
         workspace: Workspace<'_>,
@@ -123,7 +123,7 @@ impl TopicReplayJob {
     /// # Errors
     /// `Stopped`, [`NoResult`] for a device without records, records have expired or would be
     /// skipped, brokers do not respond, or the store cannot be written.
-    pub async fn apply(
+    pub(crate) async fn apply(
         &self,
         (settings, announce): (&Settings, bool),
         on_event: OnEvent,

@@ -10,9 +10,9 @@
 
 mod file_records;
 pub mod files;
-pub mod into_store;
+pub(crate) mod into_store;
 mod overlay;
 mod preview;
 mod state;
 
-pub use preview::TripChanges;
+pub(crate) use preview::TripChanges;

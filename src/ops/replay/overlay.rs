@@ -9,7 +9,7 @@ use crate::store::{AnyStore, DeviceScope, Forget, Order, Result, TripRow, TripSt
 
 /// Reads both stores and writes to the upper one. Rows of the lower store are returned as rows of
 /// the writing partition, so that a preview does not depend on partitions.
-pub struct Overlay<'a> {
+pub(crate) struct Overlay<'a> {
     /// The lower store, which is never written.
     pub under: &'a AnyStore,
     /// The upper store, which gets the writes.

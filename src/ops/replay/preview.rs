@@ -20,7 +20,7 @@ const TRIPS_PER_PAGE: usize = 256;
 
 /// How many trips samples would change. Others parse it as JSON: names and order are fixed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct TripChanges {
+pub(crate) struct TripChanges {
     /// Trips that do not exist yet.
     pub trips_new: u64,
     /// Trips that exist, and would have more samples.

@@ -44,7 +44,7 @@ impl ReplayState {
     ///
     /// # Errors
     /// Another process has it open, or it is malformed or cannot be read or written.
-    pub fn open(path: &Path, log: String) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path, log: String) -> anyhow::Result<Self> {
         let shown = path.display();
         let lock = with_suffix(path, ".lock");
         let lock_file = files::open_lock(&lock);
@@ -82,12 +82,12 @@ impl ReplayState {
     }
 
     /// Number of lines that earlier runs sent or counted as bad.
-    pub fn lines(&self) -> i64 {
+    pub(crate) fn lines(&self) -> i64 {
         self.lines
     }
 
     /// Parts of files that earlier runs sent.
-    pub fn known(&self) -> Vec<StoredPart> {
+    pub(crate) fn known(&self) -> Vec<StoredPart> {
         self.known.clone()
     }
 
@@ -96,7 +96,7 @@ impl ReplayState {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn record(&mut self, part: &Part, lines: i64) -> anyhow::Result<()> {
+    pub(crate) fn record(&mut self, part: &Part, lines: i64) -> anyhow::Result<()> {
         let line = Line { log: self.log.clone(), lines, part: part.clone() };
         let bytes = encode(&line)?;
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());

@@ -24,7 +24,8 @@ use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::model::time::format_time;
 
 pub use compare::Comparison;
-pub use request::{VerifyReport, VerifyRequest, open_store, verify};
+pub use request::verify;
+pub(crate) use request::{VerifyReport, VerifyRequest, open_store};
 
 named! {
     /// Kind of a difference between a store and its log.

@@ -78,7 +78,7 @@ pub struct VerifyReport {
 ///
 /// # Errors
 /// The store cannot be opened, or is empty under `repair`.
-pub async fn open_store(settings: &Settings, repair: bool) -> anyhow::Result<AnyStore> {
+pub(crate) async fn open_store(settings: &Settings, repair: bool) -> anyhow::Result<AnyStore> {
     let reader = settings.reader().await?;
     if !repair || !keeps_own(&reader) {
         return Ok(reader);

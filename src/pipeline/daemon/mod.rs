@@ -14,7 +14,7 @@
 mod live_workers;
 mod owners;
 pub mod preflight;
-pub mod reader_group;
+pub(crate) mod reader_group;
 pub mod worker;
 
 use std::future::Future;
@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 pub use live_workers::LiveWorkers;
-pub use owners::Owners;
+pub(crate) use owners::Owners;
 pub use worker::WorkerReport;
 
 use crate::kafka::KafkaError;
@@ -132,7 +132,7 @@ impl std::fmt::Display for DaemonEvent {
 }
 
 /// Callback for events.
-pub type OnEvent = Arc<dyn Fn(DaemonEvent) + Send + Sync>;
+pub(crate) type OnEvent = Arc<dyn Fn(DaemonEvent) + Send + Sync>;
 
 /// A reader of an epoch's records.
 ///

@@ -96,7 +96,7 @@ pub async fn outputs(
 ///
 /// # Errors
 /// A topic cannot be what it is for, or no broker answers.
-pub async fn output_settings(
+pub(crate) async fn output_settings(
     topics: &Topics,
     names: &[String],
     input: &str,
@@ -234,7 +234,7 @@ pub async fn control_keys(
 ///
 /// # Errors
 /// Their field map cannot be used for a topic.
-pub fn check_rules(rules: &Rules) -> Result<(), DaemonError> {
+pub(crate) fn check_rules(rules: &Rules) -> Result<(), DaemonError> {
     let checked = Decoder::check_topic_rules(rules);
     checked.map_err(|error| DaemonError::Precondition(error.to_string()))
 }
@@ -278,7 +278,7 @@ async fn first_epoch(
 ///
 /// # Errors
 /// The topic may not be read, or no broker answers.
-pub async fn observe_keys(
+pub(crate) async fn observe_keys(
     topics: &Arc<Topics>,
     topic: &str,
     extents: Vec<OffsetRange>,
@@ -291,7 +291,7 @@ pub async fn observe_keys(
 
 /// The partitioner of an epoch, and what the oldest records show of it, if they were looked at.
 #[must_use]
-pub fn partitioner_text(used: Partitioner, shares: Option<[Share; 2]>) -> String {
+pub(crate) fn partitioner_text(used: Partitioner, shares: Option<[Share; 2]>) -> String {
     let how = match used {
         Partitioner::None => "the first record of a device claims its partition",
         _ => "a device has the partition of its id, and its records elsewhere are dead letters",
@@ -339,7 +339,7 @@ pub async fn positions(
 ///
 /// # Errors
 /// [`StoreError::LogMismatch`], [`StoreError::RulesMismatch`].
-pub fn check_origin(
+pub(crate) fn check_origin(
     epoch: &Epoch,
     topic: &str,
     rules: &RulesRequest,
@@ -394,7 +394,7 @@ fn check_layout(
 ///
 /// # Errors
 /// The clock is behind: versions of the new epoch would not be above those of the newest one.
-pub fn next_epoch(
+pub(crate) fn next_epoch(
     newest: &Epoch,
     layout: &TopicLayout,
     start_offsets: std::collections::BTreeMap<i32, i64>,

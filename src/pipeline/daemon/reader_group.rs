@@ -12,7 +12,7 @@ use crate::model::visible::shell_word;
 use crate::store::{AnyStore, SideTables as _, TripStore as _};
 
 /// The group of a start.
-pub struct GroupRequest<'a> {
+pub(crate) struct GroupRequest<'a> {
     /// URL of the store, for messages.
     pub location: &'a str,
     /// The group of the settings.
@@ -40,7 +40,7 @@ impl GroupRequest<'_> {
 ///
 /// # Errors
 /// Another group reads the log, the brokers refuse to move its offsets, or the store fails.
-pub async fn keep(
+pub(crate) async fn keep(
     store: &AnyStore,
     newest: &Epoch,
     request: &GroupRequest<'_>,

@@ -69,7 +69,7 @@ impl Classifier {
 
 /// The error of a device time that violates the clock limits.
 #[must_use]
-pub fn wrong_clock(
+pub(crate) fn wrong_clock(
     guard: &ClockGuard,
     wrong: ClockViolation,
     time_ms: DeviceTime,

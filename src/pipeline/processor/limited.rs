@@ -11,7 +11,7 @@ const MAX_COUNTED: usize = 10_000;
 
 /// The trips written so far that reached a limit, each counted once however often it was written.
 #[derive(Default)]
-pub struct LimitedTrips {
+pub(crate) struct LimitedTrips {
     hasher: RandomState,
     by_duration: HashSet<u64>,
     by_samples: HashSet<u64>,
@@ -40,13 +40,13 @@ impl LimitedTrips {
 
     /// Number of trips within `max_gap` of `max_duration`; at most 10,000.
     #[must_use]
-    pub fn by_duration(&self) -> usize {
+    pub(crate) fn by_duration(&self) -> usize {
         self.by_duration.len()
     }
 
     /// Number of trips with `max_samples`; at most 10,000.
     #[must_use]
-    pub fn by_samples(&self) -> usize {
+    pub(crate) fn by_samples(&self) -> usize {
         self.by_samples.len()
     }
 }

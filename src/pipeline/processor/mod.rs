@@ -50,12 +50,12 @@ use ::metrics::{Histogram, histogram};
 use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
-pub use classify::wrong_clock;
+pub(crate) use classify::wrong_clock;
 pub use config::{FlushSettings, ProcessorConfig};
-pub use limited::LimitedTrips;
+pub(crate) use limited::LimitedTrips;
 pub use memory_budget::Budget;
 pub use questions::Question;
-pub use record::EntryOutcome;
+pub(crate) use record::EntryOutcome;
 
 use classify::Classifier;
 use letters::PendingLetters;
@@ -72,7 +72,8 @@ use crate::source::spill::Spill;
 use crate::source::{Batch, Source, SourceError};
 use crate::store::{DeviceScope, Position, Result, StoreError, TripStore};
 use crate::telemetry::SAMPLE_DELAY;
-pub use crate::telemetry::counts::{ArrivalCounts, KeyChanges, SampleCounts};
+pub(crate) use crate::telemetry::counts::ArrivalCounts;
+pub use crate::telemetry::counts::{KeyChanges, SampleCounts};
 use crate::timeline::{LegFilter, Limits};
 
 /// Why a run ended before the end of its source.
@@ -210,7 +211,7 @@ impl<'a, T: TripStore, S: Sink> Processor<'a, T, S> {
 
     /// The trips written so far that reached a limit.
     #[must_use]
-    pub fn limited_trips(&self) -> &LimitedTrips {
+    pub(crate) fn limited_trips(&self) -> &LimitedTrips {
         &self.limited
     }
 

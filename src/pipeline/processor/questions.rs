@@ -28,7 +28,7 @@ pub struct Question {
 impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     /// Answers these questions while it runs.
     #[must_use]
-    pub fn answering(mut self, questions: mpsc::Receiver<Question>) -> Self {
+    pub(crate) fn answering(mut self, questions: mpsc::Receiver<Question>) -> Self {
         self.questions = Some(questions);
         self
     }

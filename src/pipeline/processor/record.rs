@@ -16,7 +16,7 @@ const OBSERVED: u64 = 64;
 
 /// What became of an entry, as a trace has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EntryOutcome {
+pub(crate) enum EntryOutcome {
     /// By the name of its result, with the number of samples.
     Counted(&'static str, u64),
     /// Dropped, with the number of samples.
@@ -79,7 +79,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     ///
     /// # Errors
     /// As for [`Processor::absorb`].
-    pub async fn absorb_traced(&mut self, batch: &Batch) -> Result<Vec<EntryOutcome>> {
+    pub(crate) async fn absorb_traced(&mut self, batch: &Batch) -> Result<Vec<EntryOutcome>> {
         self.outcomes = Some(Vec::with_capacity(batch.entries.len()));
         let absorbed = self.absorb(batch).await;
         let outcomes = self.outcomes.take().unwrap_or_default();

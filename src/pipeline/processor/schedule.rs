@@ -34,8 +34,8 @@ const WAITING_SHARE: u32 = 3;
 /// Delay before a dirty trip is written, for each of its samples.
 const WAIT_PER_SAMPLE: Duration = Duration::from_millis(50);
 
-/// Minimum number of samples that a growing trip of a daemon gathers: at most an eighth of a row for
-/// each sample of a device that sends eight within `max_staleness`.
+/// Minimum number of samples that a growing trip of a daemon gathers: at most an eighth of a row
+/// for each sample of a device that sends eight within `max_staleness`.
 pub(super) const GATHER: u32 = 8;
 
 /// Samples of a trip for each that it has to gather before it is written again.

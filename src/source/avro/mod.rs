@@ -61,7 +61,7 @@ impl AvroSchema {
     ///
     /// # Errors
     /// Why it is not an Avro schema.
-    pub fn parse(text: &str, references: &[&str], node: &Node) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, references: &[&str], node: &Node) -> Result<Self, String> {
         let (types, root) = parse::parse(text, references)?;
         let plan = plan::Plan::new(&types, root, node);
         Ok(Self { types, root, plan })
@@ -71,7 +71,7 @@ impl AvroSchema {
     ///
     /// # Errors
     /// `bad_record`.
-    pub fn read<'de>(
+    pub(crate) fn read<'de>(
         &self,
         bytes: &'de [u8],
         unit: TimeUnit,
@@ -93,7 +93,7 @@ impl AvroSchema {
     ///
     /// # Errors
     /// Why it is not a datum of the schema.
-    pub fn to_json(&self, bytes: &[u8], unit: TimeUnit) -> Result<String, String> {
+    pub(crate) fn to_json(&self, bytes: &[u8], unit: TimeUnit) -> Result<String, String> {
         let mut state = datum::State::new(Bytes(bytes), unit);
         let json = to_json(state.datum(self));
         let json = json.and_then(|json| state.end().map(|()| json).map_err(|e| e.to_string()));

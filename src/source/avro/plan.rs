@@ -57,7 +57,7 @@ enum Scalar {
 
 impl Plan {
     /// The plan for a schema; `None` if it has too many steps.
-    pub fn new(types: &[Type], schema: usize, root: &Node) -> Option<Self> {
+    pub(crate) fn new(types: &[Type], schema: usize, root: &Node) -> Option<Self> {
         match step(types, schema, Some(root), (0, &mut 0))? {
             step @ Step::Record(_) => Some(Self(step)),
             _ => None,
@@ -66,7 +66,7 @@ impl Plan {
 
     /// Collects the values of a datum. `None` leaves it to [`AvroSchema::read`].
     #[inline]
-    pub fn read<'de>(
+    pub(crate) fn read<'de>(
         &self,
         schema: &AvroSchema,
         (datum, unit): (&'de [u8], TimeUnit),

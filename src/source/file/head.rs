@@ -18,7 +18,7 @@ const CHUNK: usize = 64 << 10;
 
 /// The beginnings of inputs, decompressed.
 #[derive(Debug)]
-pub struct Heads {
+pub(crate) struct Heads {
     /// One for each input that was read, in order.
     pub list: Vec<Head>,
     /// Number of inputs that were not read, because those before them are long enough.
@@ -27,7 +27,7 @@ pub struct Heads {
 
 /// The beginning of an input.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub(crate) struct Head {
     input: Input,
     content: Arc<[u8]>,
     /// Whether there is more.
@@ -44,7 +44,11 @@ impl Heads {
     ///
     /// # Errors
     /// An input does not exist, cannot be read or is a directory; or stdin is named twice.
-    pub fn read(paths: &[PathBuf], max_bytes: usize, lines: usize) -> Result<Self, SourceError> {
+    pub(crate) fn read(
+        paths: &[PathBuf],
+        max_bytes: usize,
+        lines: usize,
+    ) -> Result<Self, SourceError> {
         let inputs = paths.iter().map(|path| Input::new(path, false));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         if inputs.iter().filter(|input| input.is_stdin()).count() > 1 {
@@ -70,7 +74,7 @@ impl Heads {
 
     /// The format of each, under these options.
     #[must_use]
-    pub fn formats(&self, options: &Options) -> Vec<Result<InputFormat, SourceError>> {
+    pub(crate) fn formats(&self, options: &Options) -> Vec<Result<InputFormat, SourceError>> {
         let inputs = self.inputs(options.decoder.converts_utf16());
         inputs.iter().map(|input| format_of(input, options)).collect()
     }
@@ -118,25 +122,25 @@ impl Head {
 
     /// The path, or `-`.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.input.name()
     }
 
     /// Number of bytes read, after decompression.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.content.len()
     }
 
     /// Whether it is text, as this decoder reads it.
     #[must_use]
-    pub fn is_text(&self, decoder: &Decoder) -> bool {
+    pub(crate) fn is_text(&self, decoder: &Decoder) -> bool {
         decoder.is_text(&self.content[..self.content.len().min(CHUNK)])
     }
 
     /// Name of the encoding of its text, by its byte order mark; without one, UTF-8.
     #[must_use]
-    pub fn encoding(&self) -> &'static str {
+    pub(crate) fn encoding(&self) -> &'static str {
         match &*self.content {
             [0xef, 0xbb, 0xbf, ..] => "UTF-8 with BOM",
             [0xff, 0xfe, ..] => "UTF-16LE",
@@ -147,7 +151,7 @@ impl Head {
 
     /// The first line that is not blank, as UTF-8, or its beginning.
     #[must_use]
-    pub fn first_line(&self) -> Vec<u8> {
+    pub(crate) fn first_line(&self) -> Vec<u8> {
         let reader = DecodeReaderBytesBuilder::new().utf8_passthru(true).build(&*self.content);
         let mut text = Vec::new();
         // A slice is read without an error.

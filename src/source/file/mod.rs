@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
-pub use self::head::{Head, Heads};
+pub(crate) use self::head::{Head, Heads};
 use self::input::Input;
 use self::reader::BatchResult;
 use self::splitter::Sizes;
@@ -86,7 +86,7 @@ pub struct FileSource {
 
 /// A file that ended before the length that it had when reading began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CutFile {
+pub(crate) struct CutFile {
     /// Its path.
     pub name: String,
     /// Its length then, bytes.
@@ -121,7 +121,7 @@ impl FileSource {
     ///
     /// # Errors
     /// The input thread cannot be started.
-    pub fn of_heads(heads: &Heads, options: Options) -> Result<Self, SourceError> {
+    pub(crate) fn of_heads(heads: &Heads, options: Options) -> Result<Self, SourceError> {
         let inputs = heads.inputs(options.decoder.converts_utf16());
         Self::start(inputs, options, SIZES)
     }
@@ -139,14 +139,14 @@ impl FileSource {
 
     /// The files that were cut while they were read, such as by a rotation of logs.
     #[must_use]
-    pub fn cut_files(&self) -> Vec<CutFile> {
+    pub(crate) fn cut_files(&self) -> Vec<CutFile> {
         self.inputs.iter().filter_map(Input::cut).collect()
     }
 
     /// Size of all inputs on disk, bytes, to compare with [`Batch::bytes_read`]; `None` if one has
     /// no length, such as stdin or a FIFO.
     #[must_use]
-    pub fn total_bytes(&self) -> Option<u64> {
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
     }
 }

@@ -111,12 +111,12 @@ impl ProtobufSchema {
     ///
     /// # Errors
     /// Why it is not a schema.
-    pub fn compile(source: &SchemaSource, names: &BTreeSet<String>) -> Result<Self, String> {
+    pub(crate) fn compile(source: &SchemaSource, names: &BTreeSet<String>) -> Result<Self, String> {
         compile::compile(source, names)
     }
 
     /// The schema of GTFS-realtime, whose only top-level message that counts is the first.
-    pub fn gtfs_rt(names: &BTreeSet<String>) -> Self {
+    pub(crate) fn gtfs_rt(names: &BTreeSet<String>) -> Self {
         let source = SchemaSource { text: GTFS_RT.into(), references: Vec::new() };
         compile::compile(&source, names).expect("it is part of the program")
     }
@@ -126,7 +126,7 @@ impl ProtobufSchema {
     ///
     /// # Errors
     /// There is no such message.
-    pub fn at(&self, indexes: &[u32]) -> Result<usize, String> {
+    pub(crate) fn at(&self, indexes: &[u32]) -> Result<usize, String> {
         let (mut list, mut found) = (&self.top_level, None);
         for index in indexes {
             let message = list.get(*index as usize);
@@ -141,7 +141,7 @@ impl ProtobufSchema {
     ///
     /// # Errors
     /// There is no such message, or there are several.
-    pub fn named(&self, name: Option<&str>) -> Result<usize, String> {
+    pub(crate) fn named(&self, name: Option<&str>) -> Result<usize, String> {
         let names = || {
             let mut names: Vec<_> = self.index.keys().map(String::as_str).collect();
             names.sort_unstable();
@@ -170,7 +170,7 @@ impl ProtobufSchema {
     ///
     /// # Errors
     /// `bad_record`.
-    pub fn read<'de>(
+    pub(crate) fn read<'de>(
         &self,
         (at, bytes): (usize, &'de [u8]),
         unit: TimeUnit,
@@ -189,7 +189,12 @@ impl ProtobufSchema {
     ///
     /// # Errors
     /// Why it is not such a message.
-    pub fn to_json(&self, at: usize, bytes: &[u8], unit: TimeUnit) -> Result<String, String> {
+    pub(crate) fn to_json(
+        &self,
+        at: usize,
+        bytes: &[u8],
+        unit: TimeUnit,
+    ) -> Result<String, String> {
         let message = message::Reader::new(self, at, bytes, unit);
         let name = &self.messages[at].name;
         to_json(message).map_err(|error| format!("the bytes are not a message `{name}`: {error}"))

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 pub(super) use self::new_file::LOCK;
-pub use self::new_file::NewFile;
+pub(crate) use self::new_file::NewFile;
 
 /// What a database of SQLite begins with.
 const DATABASE: &[u8] = b"SQLite format 3\0";
@@ -22,7 +22,7 @@ const MODE: u32 = 0o600;
 
 /// The path with `suffix` appended to its file name.
 #[must_use]
-pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -46,7 +46,7 @@ pub fn create(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It is a symbolic link, not a regular file, or cannot be opened.
-pub fn open_lock(path: &Path) -> io::Result<File> {
+pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
     open_unlinked(path, File::options().create(true).truncate(false).write(true))
 }
 
@@ -54,7 +54,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// It is a symbolic link, not a regular file, or cannot be read.
-pub fn read_state(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_state(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_unlinked(path, File::options().read(true))?.read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -73,7 +73,7 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
 /// Whether a path is a symbolic link that another user made, root excepted: to follow it would let
 /// that user choose the file.
 #[must_use]
-pub fn is_foreign_link(path: &Path) -> bool {
+pub(crate) fn is_foreign_link(path: &Path) -> bool {
     is_link_of_others(path, [0, rustix::process::geteuid().as_raw()])
 }
 
@@ -86,7 +86,7 @@ fn is_link_of_others(path: &Path, own: [u32; 2]) -> bool {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn is_database(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_database(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     File::open(path)?.take(DATABASE.len() as u64).read_to_end(&mut head)?;
     Ok(head == DATABASE)

@@ -29,7 +29,7 @@ const MODE_KEPT: u32 = 0o666;
 /// A file that takes its name once it is complete. Dropped before, it leaves nothing behind. Until
 /// then it is locked, which distinguishes it from what a killed process has left.
 #[derive(Debug)]
-pub struct NewFile {
+pub(crate) struct NewFile {
     file: NamedTempFile,
     /// Dropped after the file: a journal without a file is abandoned.
     journals: Journals,
@@ -42,7 +42,7 @@ impl NewFile {
     ///
     /// # Errors
     /// The folder cannot be written, or a store that is there keeps its own files under that name.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         if let Some(store) = store_of(path) {
             let reason =
                 format!("it belongs to the store `{}`; name another file", store.display());
@@ -68,17 +68,17 @@ impl NewFile {
     }
 
     /// The file, to be written.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         self.file.as_file()
     }
 
     /// The file, to be written.
-    pub fn file_mut(&mut self) -> &mut File {
+    pub(crate) fn file_mut(&mut self) -> &mut File {
         self.file.as_file_mut()
     }
 
     /// Its path until then.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }
 
@@ -86,7 +86,7 @@ impl NewFile {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn persist(self, path: &Path) -> io::Result<File> {
+    pub(crate) fn persist(self, path: &Path) -> io::Result<File> {
         let Self { file, journals: _journals } = self;
         file.as_file().sync_all()?;
         let file = file.persist(path).map_err(|failed| failed.error)?;

@@ -10,7 +10,7 @@ const PAGE: usize = 1000;
 
 /// The devices of a scope in byte order, so that memory holds one page only.
 #[derive(Debug)]
-pub struct DevicePages<'a, S> {
+pub(crate) struct DevicePages<'a, S> {
     store: &'a S,
     scope: DeviceScope,
     /// The last device of the page before.
@@ -19,7 +19,7 @@ pub struct DevicePages<'a, S> {
 
 impl<'a, S: TripStore> DevicePages<'a, S> {
     /// Starts before the first device.
-    pub fn new(store: &'a S, scope: DeviceScope) -> Self {
+    pub(crate) fn new(store: &'a S, scope: DeviceScope) -> Self {
         Self { store, scope, after: None }
     }
 
@@ -27,7 +27,7 @@ impl<'a, S: TripStore> DevicePages<'a, S> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn next(&mut self) -> Result<Option<Vec<String>>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<String>>> {
         let devices = self.store.devices(self.scope, self.after.as_deref(), PAGE).await?;
         self.after = devices.last().cloned();
         Ok((!devices.is_empty()).then_some(devices))
@@ -36,7 +36,7 @@ impl<'a, S: TripStore> DevicePages<'a, S> {
 
 /// The devices that have a trip on any of some days, in byte order; memory holds a page a day.
 #[derive(Debug)]
-pub struct DevicesOfDays<'a, S> {
+pub(crate) struct DevicesOfDays<'a, S> {
     store: &'a S,
     days: Vec<DayDevices>,
     /// Number of devices of a page.
@@ -57,7 +57,7 @@ struct DayDevices {
 impl<'a, S: TripStore> DevicesOfDays<'a, S> {
     /// Starts after a device, or before the first. `page` is the number of devices of a day that
     /// are read at once.
-    pub fn new(
+    pub(crate) fn new(
         store: &'a S,
         days: impl Iterator<Item = Day>,
         after: Option<&str>,
@@ -76,7 +76,7 @@ impl<'a, S: TripStore> DevicesOfDays<'a, S> {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn next(&mut self) -> Result<Option<String>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<String>> {
         for of_day in &mut self.days {
             if of_day.ahead.is_empty() && !of_day.is_at_end {
                 let scope = DeviceScope::OfDay(of_day.day);

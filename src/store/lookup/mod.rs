@@ -5,7 +5,7 @@ mod device_pages;
 mod ends;
 pub mod fresh;
 
-pub use self::device_pages::{DevicePages, DevicesOfDays};
+pub(crate) use self::device_pages::{DevicePages, DevicesOfDays};
 pub use self::ends::{TripEnd, count_trips, latest_end};
 use super::skip::{Missing, collecting};
 use super::{DeviceScope, Forget, Result, TripRow, TripStore, was_erased};

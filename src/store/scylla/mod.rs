@@ -172,7 +172,7 @@ impl ScyllaStore {
     ///
     /// # Errors
     /// `StoreError::Unreachable` or `StoreError::Failed`.
-    pub async fn health(&self) -> Result<Health> {
+    pub(crate) async fn health(&self) -> Result<Health> {
         let keyspace = self.shared.session.get_keyspace();
         let name = keyspace.as_deref().map_or("", String::as_str);
         schema::inspect(&self.shared.session, &self.shared.retry, name).await

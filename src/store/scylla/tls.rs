@@ -73,7 +73,7 @@ mod with {
     const ADDRESS_MISMATCH: i32 = 64;
 
     /// The TLS configuration of a session.
-    pub struct Layer {
+    pub(crate) struct Layer {
         config: OpenSsl010Config,
         /// Why the last certificate was rejected, which the driver does not report.
         refused: Arc<Mutex<Option<String>>>,
@@ -81,7 +81,7 @@ mod with {
 
     impl Layer {
         /// Fails with a message for the operator if the certificates or the key cannot be used.
-        pub fn new(options: &Tls) -> Result<Self, String> {
+        pub(crate) fn new(options: &Tls) -> Result<Self, String> {
             let library_error = |error: ErrorStack| format!("cql_tls cannot be set up: {error}");
             let mut connector =
                 SslConnector::builder(SslMethod::tls_client()).map_err(library_error)?;
@@ -118,12 +118,12 @@ mod with {
             Ok(Self { config: OpenSsl010Config::new(connector), refused })
         }
 
-        pub fn over(&self, builder: SessionBuilder) -> SessionBuilder {
+        pub(crate) fn over(&self, builder: SessionBuilder) -> SessionBuilder {
             builder.tls_context(Some(self.config.clone()))
         }
 
         /// Adds the reason why a certificate was rejected to a failure to connect.
-        pub fn explain(&self, failure: Failure) -> Failure {
+        pub(crate) fn explain(&self, failure: Failure) -> Failure {
             let refused = self.refused.lock().expect("no holder of the lock panics").take();
             match (failure, refused) {
                 (Failure::Transient(cause), Some(reason)) => Failure::Transient(

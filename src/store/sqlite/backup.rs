@@ -22,7 +22,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database or the disk fails.
-    pub fn copy_to(&self, path: &Path) -> Result<()> {
+    pub(crate) fn copy_to(&self, path: &Path) -> Result<()> {
         let location = path.display().to_string();
         let doing = "copying the store";
         let mut copy = connect(path).map_err(failed(&location, doing))?;
@@ -41,7 +41,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn all_positions(&self) -> Result<BTreeMap<i32, i64>> {
+    pub(crate) fn all_positions(&self) -> Result<BTreeMap<i32, i64>> {
         let select = "SELECT partition, next_offset FROM positions ORDER BY partition ASC";
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
         Ok(self.select("reading the positions", select, [], read)?.into_iter().collect())
@@ -51,7 +51,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// A process writes to the store of that name, or did not end properly; or the disk fails.
-    pub fn put_copy(copy: NewFile, path: &Path) -> Result<()> {
+    pub(crate) fn put_copy(copy: NewFile, path: &Path) -> Result<()> {
         let location = path.display().to_string();
         // A copy that became a store again has a lock, and a journal that would change this one.
         let is_store = lock_path(path).exists();
@@ -69,7 +69,10 @@ impl SqliteStore {
     ///
     /// # Errors
     /// There is a file of a store, another process writes to it, or the disk fails.
-    pub fn put_in_place(path: &Path, write: impl FnOnce(&NewFile) -> io::Result<()>) -> Result<()> {
+    pub(crate) fn put_in_place(
+        path: &Path,
+        write: impl FnOnce(&NewFile) -> io::Result<()>,
+    ) -> Result<()> {
         let location = path.display().to_string();
         refuse_new_in_root(path)?;
         let _lock = WriterLock::acquire(path, &location)?;

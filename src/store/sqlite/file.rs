@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::store::files::has_own_locks;
 
 /// Device and inode of a file, which differ if the file at a path is replaced.
-pub type FileId = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 /// Files that this process has open as stores.
 static OPEN: Mutex<BTreeMap<FileId, Open>> = Mutex::new(BTreeMap::new());
@@ -42,7 +42,7 @@ pub(super) struct StoreFile {
 
 impl StoreFile {
     /// The file at a path.
-    pub fn new(path: &Path) -> io::Result<Self> {
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let mut files = open_files();
         let id = id_of(&std::fs::metadata(path)?);
         files.entry(id).or_default().stores += 1;
@@ -51,7 +51,7 @@ impl StoreFile {
 
     /// Locks out writers that opened the file by this or another name, until this is dropped.
     /// Returns false if there is one.
-    pub fn lock(&mut self) -> io::Result<bool> {
+    pub(crate) fn lock(&mut self) -> io::Result<bool> {
         let mut files = open_files();
         let Some(open) = files.get_mut(&self.id).filter(|open| !open.has_writer) else {
             return Ok(false);
@@ -72,12 +72,12 @@ impl StoreFile {
         Ok(true)
     }
 
-    pub fn id(&self) -> FileId {
+    pub(crate) fn id(&self) -> FileId {
         self.id
     }
 
     /// Whether the file is still at its path.
-    pub fn is_at_its_path(&self) -> io::Result<bool> {
+    pub(crate) fn is_at_its_path(&self) -> io::Result<bool> {
         match std::fs::metadata(&self.path) {
             Ok(found) => Ok(id_of(&found) == self.id),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

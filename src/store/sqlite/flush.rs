@@ -215,7 +215,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn kept_changes(&self) -> Result<(i64, i64)> {
+    pub(crate) fn kept_changes(&self) -> Result<(i64, i64)> {
         let select = "SELECT (SELECT min(seq) FROM changes),
              (SELECT seq FROM sqlite_sequence WHERE name = 'changes')";
         let read = |row: &Row<'_>| {

@@ -28,7 +28,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn every_forget(&self) -> Result<Vec<(String, Forget)>> {
+    pub(crate) fn every_forget(&self) -> Result<Vec<(String, Forget)>> {
         let select = "SELECT device_id, version, before FROM forgets ORDER BY version ASC";
         self.select("reading forgets", select, [], |row| {
             let forget =

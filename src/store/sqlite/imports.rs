@@ -48,7 +48,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails; then nothing is changed.
-    pub fn prepare_import(&self, rules: &Rules) -> Result<Option<u64>> {
+    pub(crate) fn prepare_import(&self, rules: &Rules) -> Result<Option<u64>> {
         self.call("preparing the import", |connection| {
             let transaction = connection.transaction()?;
             let is_unused = is_unused(&transaction)?;
@@ -73,7 +73,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn imported_files(&self) -> Result<Vec<String>> {
+    pub(crate) fn imported_files(&self) -> Result<Vec<String>> {
         let select = "SELECT file.value FROM imports, json_each(imports.files) AS file
              GROUP BY file.value ORDER BY min(imports.id), min(file.key)";
         self.select("reading the imports", select, [], |row| row.get(0))

@@ -256,7 +256,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn last_dead_letter(&self) -> Result<i64> {
+    pub(crate) fn last_dead_letter(&self) -> Result<i64> {
         let select = "SELECT coalesce(max(id), 0) FROM dead_letters";
         self.call("reading dead letters", |it| it.query_row(select, [], |row| row.get(0)))
     }

@@ -15,7 +15,7 @@ use crate::store::{Result, StoreError};
 pub(super) struct WriterLock(File);
 
 impl WriterLock {
-    pub fn acquire(path: &Path, location: &str) -> Result<Self> {
+    pub(crate) fn acquire(path: &Path, location: &str) -> Result<Self> {
         let name = lock_path(path);
         let doing = "creating its lock file next to it (its folder must exist)";
         let file = files::open_lock(&name).map_err(failed(location, doing))?;
@@ -49,7 +49,7 @@ impl ReaderLock {
     ///
     /// # Errors
     /// The lock file exists and cannot be opened, so that a writer may hold it.
-    pub fn acquire(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(lock_path(path)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Self(None))),

@@ -29,7 +29,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, Params, Row, ffi};
 
-pub use file::FileId;
+pub(crate) use file::FileId;
 pub(super) use flush::record_tag;
 pub use letters::LetterFilter;
 #[cfg(feature = "internals")]
@@ -104,12 +104,12 @@ impl SqliteStore {
 
     /// The file that was opened; `None` if it has no name.
     #[must_use]
-    pub fn file_id(&self) -> Option<FileId> {
+    pub(crate) fn file_id(&self) -> Option<FileId> {
         self.file.as_ref().map(StoreFile::id)
     }
 
     /// Sets the maximum number of change events that the store keeps.
-    pub fn set_keep_changes(&mut self, keep_changes: u64) {
+    pub(crate) fn set_keep_changes(&mut self, keep_changes: u64) {
         self.keep_changes = keep_changes;
     }
 
@@ -117,7 +117,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn set_cache(&self, bytes: u64) -> Result<()> {
+    pub(crate) fn set_cache(&self, bytes: u64) -> Result<()> {
         let kibibytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
         self.call("setting its cache size", |it| it.pragma_update(None, "cache_size", -kibibytes))
     }

@@ -51,7 +51,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// Those of [`SqliteStore::open_writer`], or the file is no longer at its path.
-    pub fn open_again(
+    pub(crate) fn open_again(
         path: &Path,
         rules: &RulesRequest,
         keep_changes: u64,
@@ -67,7 +67,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// Those of [`SqliteStore::open_writer`].
-    pub fn open_import(
+    pub(crate) fn open_import(
         path: &Path,
         rules: &RulesRequest,
         keep_changes: u64,
@@ -178,7 +178,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn is_of_topic(&self) -> Result<bool> {
+    pub(crate) fn is_of_topic(&self) -> Result<bool> {
         if self.rules()?.is_none() {
             return Ok(false);
         }

@@ -153,7 +153,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn note_compared(&self, device_id: &str, bucket_ms: DeviceTime) -> Result<()> {
+    pub(crate) fn note_compared(&self, device_id: &str, bucket_ms: DeviceTime) -> Result<()> {
         let insert = "INSERT OR IGNORE INTO compared (device_id, bucket) VALUES (?1, ?2)";
         self.call("recording a compared day", |connection| {
             connection.prepare_cached(insert)?.execute(params![device_id, bucket_ms.0]).map(drop)
@@ -164,7 +164,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn not_compared(
+    pub(crate) fn not_compared(
         &self,
         device_id: Option<&str>,
         after: Option<&(String, DeviceTime)>,
@@ -181,7 +181,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn compare_anew(&self) -> Result<()> {
+    pub(crate) fn compare_anew(&self) -> Result<()> {
         let reset = "CREATE TABLE IF NOT EXISTS compared (
                device_id TEXT NOT NULL, bucket INTEGER NOT NULL, PRIMARY KEY (device_id, bucket)
              ) WITHOUT ROWID;
@@ -193,7 +193,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn listed_days(&self, device_id: &str) -> Result<Vec<Day>> {
+    pub(crate) fn listed_days(&self, device_id: &str) -> Result<Vec<Day>> {
         self.page_of_days(device_id, ALL_DAYS, Order::Asc, usize::MAX)
     }
 }

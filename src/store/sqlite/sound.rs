@@ -41,7 +41,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The database fails.
-    pub fn contradiction(&self) -> Result<Option<String>> {
+    pub(crate) fn contradiction(&self) -> Result<Option<String>> {
         for select in [OTHER_ROW, OTHER_RETIRED] {
             let found = self.select("comparing its tables", select, [], |row| row.get(0))?;
             if let Some(found) = found.into_iter().next() {

@@ -169,7 +169,7 @@ impl SchemaHistory {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn keep_until(
+    pub(crate) async fn keep_until(
         &mut self,
         store: &impl SideTables,
         (epoch, partition): (i32, i32),
@@ -200,7 +200,7 @@ impl SchemaHistory {
 ///
 /// # Errors
 /// The store fails, or lacks it.
-pub async fn verdict_in(
+pub(crate) async fn verdict_in(
     store: &impl SideTables,
     (epoch, slot): (i32, i32),
     id: SchemaId,

@@ -101,13 +101,13 @@ pub(super) struct Columns {
 
 impl Columns {
     /// No rows yet.
-    pub fn new(schema: &SchemaDescriptor) -> Self {
+    pub(crate) fn new(schema: &SchemaDescriptor) -> Self {
         let columns = schema.columns().iter().map(|column| Column::new(column)).collect();
         Self { columns, rows: 0, bytes: 0 }
     }
 
     /// Adds a row; `fill` adds a value for each column, in order.
-    pub fn add(&mut self, fill: impl FnOnce(&mut Row<'_>)) {
+    pub(crate) fn add(&mut self, fill: impl FnOnce(&mut Row<'_>)) {
         let mut row = Row { columns: self.columns.iter_mut(), bytes: 0 };
         fill(&mut row);
         debug_assert_eq!(row.columns.len(), 0, "a column has no value");
@@ -116,7 +116,7 @@ impl Columns {
     }
 
     /// Encodes the rows as a row group, and forgets them.
-    pub fn flush<W: Write + Send>(
+    pub(crate) fn flush<W: Write + Send>(
         &mut self,
         mut group: SerializedRowGroupWriter<'_, W>,
     ) -> Result<()> {
@@ -138,13 +138,13 @@ impl<'a> Row<'a> {
     }
 
     /// A value that no row lacks.
-    pub fn value(&mut self, value: impl Cell) {
+    pub(crate) fn value(&mut self, value: impl Cell) {
         let column = self.next();
         self.bytes += value.append_to(&mut column.values);
     }
 
     /// A value that may be absent, unless the column is required.
-    pub fn optional(&mut self, value: Option<impl Cell>) {
+    pub(crate) fn optional(&mut self, value: Option<impl Cell>) {
         let column = self.next();
         if column.max_definition > 0 {
             column.definitions.push(value.is_some().into());
@@ -153,7 +153,7 @@ impl<'a> Row<'a> {
     }
 
     /// A list, which may be empty.
-    pub fn list<C: Cell>(&mut self, values: impl IntoIterator<Item = C>) {
+    pub(crate) fn list<C: Cell>(&mut self, values: impl IntoIterator<Item = C>) {
         let column = self.next();
         let before = column.repetitions.len();
         for value in values {

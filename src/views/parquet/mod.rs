@@ -34,13 +34,18 @@ pub(super) struct PointTable<W: Write>(Table<W>);
 
 impl<W: Write> PointTable<W> {
     /// Begins the file.
-    pub fn new(out: W) -> Result<Self, ViewError> {
+    pub(crate) fn new(out: W) -> Result<Self, ViewError> {
         let columns: String = POINT_COLUMNS.iter().map(column_schema).collect();
         Ok(Self(Table::new(out, &format!("message point {{ {columns} }}"))?))
     }
 
     /// Adds the samples of a trip.
-    pub fn write(&mut self, trip_id: &str, device_id: &str, path: &Path) -> Result<(), ViewError> {
+    pub(crate) fn write(
+        &mut self,
+        trip_id: &str,
+        device_id: &str,
+        path: &Path,
+    ) -> Result<(), ViewError> {
         // Shared by the rows.
         let [trip_id, device_id] = [trip_id, device_id].map(ByteArray::from);
         for sample in path.iter() {
@@ -59,7 +64,7 @@ impl<W: Write> PointTable<W> {
     }
 
     /// Completes the file.
-    pub fn finish(self) -> Result<(), ViewError> {
+    pub(crate) fn finish(self) -> Result<(), ViewError> {
         self.0.finish(None)
     }
 }

@@ -54,7 +54,7 @@ impl Write for Encoded {
 
 impl<W: Write> Table<W> {
     /// Begins a file with the columns of a schema.
-    pub fn new(out: W, schema: &str) -> Result<Self, ViewError> {
+    pub(crate) fn new(out: W, schema: &str) -> Result<Self, ViewError> {
         let schema = Arc::new(parse_message_type(schema)?);
         let descriptor = SchemaDescriptor::new(Arc::clone(&schema));
         let (columns, encoded) = (Columns::new(&descriptor), Encoded::default());
@@ -64,7 +64,7 @@ impl<W: Write> Table<W> {
     }
 
     /// Adds a row; `fill` adds a value for each column, in order.
-    pub fn write(&mut self, fill: impl FnOnce(&mut Row<'_>)) -> Result<(), ViewError> {
+    pub(crate) fn write(&mut self, fill: impl FnOnce(&mut Row<'_>)) -> Result<(), ViewError> {
         self.columns.add(fill);
         if self.columns.rows >= MAX_ROWS || self.columns.bytes >= MAX_BYTES {
             self.flush()?;
@@ -78,7 +78,7 @@ impl<W: Write> Table<W> {
     }
 
     /// Completes the file, with an entry in its footer.
-    pub fn finish(mut self, entry: Option<KeyValue>) -> Result<(), ViewError> {
+    pub(crate) fn finish(mut self, entry: Option<KeyValue>) -> Result<(), ViewError> {
         if self.columns.rows > 0 {
             self.flush()?;
         }

@@ -79,12 +79,12 @@ pub(in crate::views) struct TripTable<W: Write> {
 
 impl<W: Write> TripTable<W> {
     /// Begins the file.
-    pub fn new(out: W) -> Result<Self, ViewError> {
+    pub(crate) fn new(out: W) -> Result<Self, ViewError> {
         Ok(Self { table: Table::new(out, &schema())?, bbox: None, has: [false; 2] })
     }
 
     /// Adds a trip.
-    pub fn write(
+    pub(crate) fn write(
         &mut self,
         row: &TripRow,
         Answer { trip, extras }: &Answer<'_>,
@@ -109,7 +109,7 @@ impl<W: Write> TripTable<W> {
     }
 
     /// Completes the file.
-    pub fn finish(self) -> Result<(), ViewError> {
+    pub(crate) fn finish(self) -> Result<(), ViewError> {
         let kinds = ["Point", "LineString"].into_iter().zip(self.has);
         let kinds: Vec<_> = kinds.filter(|(_, has)| *has).map(|(kind, _)| kind).collect();
         let side = |name| ["bbox", name];

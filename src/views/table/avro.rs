@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::views::fields::{Column, FlatTrip, Kind, Value, columns};
 
 /// The schema of values, as it is registered.
-pub static AVRO_SCHEMA: LazyLock<String> = LazyLock::new(|| {
+pub(crate) static AVRO_SCHEMA: LazyLock<String> = LazyLock::new(|| {
     let fields: Vec<_> = columns().map(schema_of).collect();
     let doc = "A trip of tstar. Times are UTC; units are in docs/data-out.md.";
     json!({"type": "record", "name": "Trip", "namespace": "tstar", "doc": doc, "fields": fields})

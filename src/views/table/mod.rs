@@ -8,7 +8,7 @@
 mod avro;
 mod json;
 
-pub use self::avro::AVRO_SCHEMA;
+pub(crate) use self::avro::AVRO_SCHEMA;
 use super::fields::FlatTrip;
 use super::{TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
