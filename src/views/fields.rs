@@ -8,7 +8,7 @@ use super::form::PointView;
 use super::trip_json::reading;
 use crate::codec::trip_row::TripRow;
 use crate::model::time::format_time;
-use crate::timeline::ReadingKind;
+use crate::timeline::{READINGS, ReadingKind};
 
 /// Calls a macro with the list of fields, in the order of the contract. An entry here makes a field
 /// of every output format, of the fields of lists, and of the schemas of all of them; `schema/` has
@@ -201,8 +201,8 @@ macro_rules! reading {
     };
 }
 
-/// The columns of samples.
-pub(super) static POINT_COLUMNS: [Column<ReadPoint>; 9] = [
+/// The columns of samples: five, and one for each reading.
+pub(super) static POINT_COLUMNS: [Column<ReadPoint>; 5 + READINGS] = [
     column!("trip_id", Text, false, |it| Some(Value::Text(it.trip_id))),
     column!("device_id", Text, false, |it| Some(Value::Text(it.device_id))),
     column!("time", Time, false, |it| Some(Value::Int64(it.sample.time_ms.ms()))),

@@ -3,7 +3,8 @@
 use super::sample::OutOfRange;
 
 /// Calls a macro with the list of readings. An entry here, and its two fields in
-/// `schema/path.proto`, make a reading: decoders read it, samples hold it and paths store it.
+/// `schema/path.proto`, make a reading: decoders read it, samples hold it and paths store it. The
+/// program does not compile until it also has its names in proposals and its column in exports.
 ///
 /// `Kind: field of RawSample, field of Sample, bitmap in a path { details }`, where
 /// - `tags` are the field numbers of column and bitmap in `schema/path.proto`,
