@@ -216,7 +216,7 @@ impl Decoder {
                 Source::Record(_) => None,
             };
             if let Some(given) = given {
-                values.offer(&[*target], Value::Cell(given.into()));
+                values.offer(&[*target], Value::Cell(given));
             }
         }
         let map = &self.shape.map;
@@ -290,7 +290,7 @@ impl Decoder {
 }
 
 /// Checks the value that says whether a fix is valid; one that is absent says nothing.
-fn check_valid(value: &Value<'_>) -> Result<(), NoSample> {
+fn check_valid(value: Value<'_>) -> Result<(), NoSample> {
     match (value, value.truth()) {
         (Value::Absent, _) | (_, Some(true)) => Ok(()),
         (_, Some(false)) => Err(NoSample::Dropped(DropReason::BadFix, 1)),

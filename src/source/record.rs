@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::fields::{Field, Place, Target};
 use super::shape::Shape;
 use super::text::short;
-use super::value::Value;
+use super::value::{Value, nth_part};
 use super::{DecodedSample, SampleError, Span, time};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reading::{ReadingKind, ReadingSet};
@@ -17,9 +17,36 @@ use crate::timeline::{OutOfRange, RawSample, Sample};
 /// Maximum length of a device id or driver, bytes.
 pub(super) const MAX_ID_BYTES: usize = MAX_DEVICE_ID_BYTES;
 
-#[derive(Clone, Debug, Default)]
+/// A value as it is stored, or where [`Fields`] keeps a copy of its text.
+#[derive(Clone, Copy, Debug)]
+enum Stored<'a> {
+    Value(Value<'a>),
+    Copy { start: usize, end: usize, is_cell: bool },
+}
+
+impl Default for Stored<'_> {
+    fn default() -> Self {
+        Self::Value(Value::Absent)
+    }
+}
+
+impl Stored<'_> {
+    #[inline]
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Value(Value::Absent))
+    }
+
+    fn is_empty_text(&self) -> bool {
+        match self {
+            Self::Value(value) => value.is_empty_text(),
+            Self::Copy { start, end, .. } => start == end,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
 struct Slot<'a> {
-    value: Value<'a>,
+    value: Stored<'a>,
     rank: u8,
     is_listed: bool,
     /// Rank of a second alias with a value, if the canonical name has none.
@@ -29,13 +56,16 @@ struct Slot<'a> {
 /// Number of the values that decide whether a sample is read which need no allocation.
 const FIRST_EXTRAS: usize = 3;
 
-/// The values of one record, by field.
+/// The values of one record, by field. Nothing in the slots needs a drop, which would cost as much
+/// as reading a value.
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
     /// By field, then the first of [`Place::Extra`].
     slots: [Slot<'a>; Field::COUNT + FIRST_EXTRAS],
     /// The other values that decide whether the sample is read.
     extras: Vec<Slot<'a>>,
+    /// The texts of values that are not in the record as they are.
+    copies: String,
     /// Whether a slot has a rival.
     has_rival: bool,
     /// The first name that occurs twice in one object.
@@ -58,16 +88,24 @@ impl<'a> Fields<'a> {
         // Nearly all values: written where they stay, without copies.
         if let &[Target { place, rank, is_listed, part: None }] = targets
             && let slot = self.slot(place)
-            && matches!(slot.value, Value::Absent)
+            && slot.value.is_absent()
             && !(is_listed && value.is_empty_text())
         {
-            let slot = std::mem::replace(slot, Slot { value, rank, is_listed, rival: None });
-            // What is absent needs no drop, which the compiler does not see.
-            std::mem::forget(slot);
+            *slot = Slot { value: Stored::Value(value), rank, is_listed, rival: None };
             return;
         }
         for target in targets {
-            self.offer_one(target, &value);
+            self.offer_one(target, Stored::Value(value));
+        }
+    }
+
+    /// Stores a text that is not in the record as it is; otherwise as [`Fields::offer`].
+    pub(super) fn offer_copy(&mut self, targets: &[Target], text: &str, is_cell: bool) {
+        let start = self.copies.len();
+        self.copies.push_str(text);
+        let copy = Stored::Copy { start, end: self.copies.len(), is_cell };
+        for target in targets {
+            self.offer_one(target, copy);
         }
     }
 
@@ -91,48 +129,66 @@ impl<'a> Fields<'a> {
         &mut self.extras[index]
     }
 
-    fn offer_one(&mut self, target: &Target, value: &Value<'a>) {
+    fn offer_one(&mut self, target: &Target, value: Stored<'a>) {
         let Target { place, rank, is_listed, part } = *target;
-        let value = match part {
-            None => value,
-            Some(part) => match value.part(part) {
-                Some(part) => &{ part },
-                None => return,
-            },
+        let part = match part {
+            None => Some(value),
+            Some(part) => self.part(value, part),
         };
+        let Some(value) = part else { return };
         let slot = self.slot(place);
-        let is_absent = matches!(slot.value, Value::Absent);
+        let is_absent = slot.value.is_absent();
         let wins = match is_listed {
             true => (is_absent || rank < slot.rank) && !value.is_empty_text(),
             false => is_absent || rank == 0,
         };
         if wins {
-            *slot = Slot { value: value.clone(), rank, is_listed, rival: None };
+            *slot = Slot { value, rank, is_listed, rival: None };
         } else if !is_listed && slot.rank != 0 {
             slot.rival = Some(rank);
             self.has_rival = true;
         }
     }
 
+    /// The part of a text, from 0, that `/` separates; `None` if it has no such part.
+    fn part(&self, value: Stored<'a>, part: u8) -> Option<Stored<'a>> {
+        match value {
+            Stored::Value(value) => value.part(part).map(Stored::Value),
+            Stored::Copy { start, end, .. } => {
+                let part = nth_part(&self.copies[start..end], part)?;
+                let (start, end) = (start + part.start, start + part.end);
+                Some(Stored::Copy { start, end, is_cell: false })
+            }
+        }
+    }
+
+    #[inline]
+    fn stored<'f>(&'f self, value: Stored<'f>) -> Value<'f> {
+        match value {
+            Stored::Value(value) => value,
+            Stored::Copy { start, end, is_cell: true } => Value::Cell(&self.copies[start..end]),
+            Stored::Copy { start, end, is_cell: false } => Value::Text(&self.copies[start..end]),
+        }
+    }
+
     /// Takes the values of what is around that are absent here, or come from an earlier source.
-    pub(super) fn inherit(&mut self, around: &Fields<'a>) {
+    pub(super) fn inherit(&mut self, around: &'a Fields<'a>) {
         self.has_rival |= around.has_rival;
         let known = self.extras.len().max(around.extras.len());
         self.extras.resize(known, Slot::default());
         let slots = self.slots.iter_mut().zip(&around.slots);
         for (slot, outer) in slots.chain(self.extras.iter_mut().zip(&around.extras)) {
-            let is_absent = matches!(slot.value, Value::Absent);
             let is_earlier = outer.is_listed && outer.rank < slot.rank;
-            if !matches!(outer.value, Value::Absent) && (is_absent || is_earlier) {
-                slot.clone_from(outer);
+            if !outer.value.is_absent() && (slot.value.is_absent() || is_earlier) {
+                *slot = Slot { value: Stored::Value(around.stored(outer.value)), ..*outer };
             }
         }
     }
 
     /// The value of a [`Place::Extra`].
-    pub(super) fn extra(&self, index: usize) -> &Value<'a> {
+    pub(super) fn extra(&self, index: usize) -> Value<'_> {
         let mut slots = self.slots[Field::COUNT..].iter().chain(&self.extras);
-        slots.nth(index).map_or(&Value::Absent, |slot| &slot.value)
+        slots.nth(index).map_or(Value::Absent, |slot| self.stored(slot.value))
     }
 
     /// Records a name that occurs twice in one object.
@@ -140,8 +196,9 @@ impl<'a> Fields<'a> {
         self.repeated.get_or_insert_with(|| name.into());
     }
 
-    fn value(&self, field: Field) -> &Value<'a> {
-        &self.slots[field as usize].value
+    #[inline]
+    fn value(&self, field: Field) -> Value<'_> {
+        self.stored(self.slots[field as usize].value)
     }
 
     /// Checks that no name occurs twice in one object.
@@ -157,7 +214,8 @@ impl<'a> Fields<'a> {
 
     fn check_names(&self, shape: &Shape) -> Result<(), Box<SampleError>> {
         self.check_repeated()?;
-        for field in Field::ALL.into_iter().filter(|_| self.has_rival) {
+        let rivals = self.has_rival.then_some(Field::ALL).into_iter().flatten();
+        for field in rivals {
             let slot = &self.slots[field as usize];
             if let Some(rival) = slot.rival {
                 let names = field.names();
@@ -280,9 +338,9 @@ impl<'a> Fields<'a> {
             ms.ok_or_else(|| time::too_large(&integer.to_string()))
         };
         let ms = match value {
-            Value::Signed(value) => integer(i128::from(*value)),
-            Value::Unsigned(value) => integer(i128::from(*value)),
-            Value::Float(value) => times.number(*value),
+            Value::Signed(value) => integer(i128::from(value)),
+            Value::Unsigned(value) => integer(i128::from(value)),
+            Value::Float(value) => times.number(value),
             Value::Text(text) => times.text(text),
             Value::Cell(text) => times.text(&self.with_point(text)),
             Value::Absent | Value::Bool(_) | Value::Nested(_) => {
@@ -304,9 +362,9 @@ impl<'a> Fields<'a> {
         )]
         match value {
             Value::Absent => Ok(None),
-            Value::Float(value) => Ok(Some(*value)),
-            Value::Signed(value) => Ok(Some(*value as f64)),
-            Value::Unsigned(value) => Ok(Some(*value as f64)),
+            Value::Float(value) => Ok(Some(value)),
+            Value::Signed(value) => Ok(Some(value as f64)),
+            Value::Unsigned(value) => Ok(Some(value as f64)),
             Value::Cell(text) => parsed(self.with_point(text.trim_ascii()).as_ref()),
             Value::Text(text) if is_none(field, text) => Ok(None),
             Value::Text(text) => parsed(text.trim_ascii()),
@@ -407,7 +465,7 @@ impl Fields<'_> {
 }
 
 /// Appends a text or an integer to `text`; `None` for any other value.
-fn put(value: &Value<'_>, text: &mut String) -> Option<Span> {
+fn put(value: Value<'_>, text: &mut String) -> Option<Span> {
     let start = text.len();
     match value {
         Value::Text(value) | Value::Cell(value) => text.push_str(value),
@@ -422,7 +480,7 @@ fn fault<T>(reason: DeadReason, message: String) -> Result<T, Box<SampleError>> 
     Err(Box::new(SampleError::new(reason, message)))
 }
 
-fn bad_type<T>(field: Field, value: &Value<'_>, expected: &str) -> Result<T, Box<SampleError>> {
+fn bad_type<T>(field: Field, value: Value<'_>, expected: &str) -> Result<T, Box<SampleError>> {
     let name = field.name();
     fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.display()))
 }

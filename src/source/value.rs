@@ -1,11 +1,11 @@
 //! A value as in its record.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
 use super::text::short;
 
 /// A value as in its record.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Value<'a> {
     #[default]
     Absent,
@@ -14,9 +14,9 @@ pub(super) enum Value<'a> {
     Unsigned(u64),
     Float(f64),
     /// A JSON string.
-    Text(Cow<'a, str>),
+    Text(&'a str),
     /// A cell of a table; its type is derived from its text.
-    Cell(Cow<'a, str>),
+    Cell(&'a str),
     /// An object or an array.
     Nested(&'static str),
 }
@@ -30,7 +30,7 @@ impl Value<'_> {
             Self::Signed(value) => value.to_string() == text,
             Self::Unsigned(value) => value.to_string() == text,
             Self::Float(value) => value.to_string() == text,
-            Self::Text(value) | Self::Cell(value) => value == text,
+            Self::Text(value) | Self::Cell(value) => *value == text,
         }
     }
 
@@ -50,10 +50,7 @@ impl Value<'_> {
     /// The part of a text, from 0, that `/` separates; `None` if it has no such part.
     pub(super) fn part(&self, part: u8) -> Option<Self> {
         let (Self::Text(text) | Self::Cell(text)) = self else { return None };
-        Some(Self::Text(match text {
-            Cow::Borrowed(text) => nth_part(text, part)?.into(),
-            Cow::Owned(text) => nth_part(text, part)?.to_owned().into(),
-        }))
+        nth_part(text, part).map(|part| Self::Text(&text[part]))
     }
 
     pub(super) fn is_empty_text(&self) -> bool {
@@ -75,14 +72,14 @@ impl Value<'_> {
     }
 }
 
-/// A part of a text that is not empty.
-fn nth_part(text: &str, part: u8) -> Option<&str> {
+/// Where a part of a text is, from 0, that `/` separates; `None` if it is empty.
+pub(super) fn nth_part(text: &str, part: u8) -> Option<Range<usize>> {
     let mut marks = memchr::memchr_iter(b'/', text.as_bytes());
     let start = match part.checked_sub(1) {
         None => 0,
         Some(before) => marks.nth(before.into())? + 1,
     };
-    let part = &text[start..marks.next().unwrap_or(text.len())];
+    let part = start..marks.next().unwrap_or(text.len());
     (!part.is_empty()).then_some(part)
 }
 

@@ -166,7 +166,7 @@ impl<'de> Run<'_, 'de> {
                         Value::Float(f32::from_le_bytes(self.rest.array().ok()?).into())
                     }
                     Scalar::Double => Value::Float(f64::from_le_bytes(self.rest.array().ok()?)),
-                    Scalar::Text => Value::Text(text(self.rest.text_bytes().ok()?).ok()?.into()),
+                    Scalar::Text => Value::Text(text(self.rest.text_bytes().ok()?).ok()?),
                     Scalar::Time(from) => {
                         Value::Signed(time::in_unit(self.rest.long().ok()?, *from, self.unit)?)
                     }

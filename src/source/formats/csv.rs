@@ -254,7 +254,10 @@ impl Columns {
             let cell = &self.cells[*at];
             if !cell.range.is_empty() {
                 let node = &shape.root.children[*child].node;
-                fields.offer(&node.targets, Value::Cell(cell.text(row)));
+                match cell.text(row) {
+                    Cow::Borrowed(text) => fields.offer(&node.targets, Value::Cell(text)),
+                    Cow::Owned(text) => fields.offer_copy(&node.targets, &text, true),
+                }
             }
         }
         Ok(())

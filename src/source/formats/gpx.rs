@@ -2,8 +2,6 @@
 //!
 //! An entity other than the five of XML is an error: none is ever expanded.
 
-use std::borrow::Cow;
-
 use quick_xml::XmlVersion;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
@@ -15,7 +13,6 @@ use crate::source::fields::Node;
 use crate::source::record::Fields;
 use crate::source::shape::Shape;
 use crate::source::text::clipped;
-use crate::source::value::Value;
 use crate::source::{NoSample, SampleError};
 
 /// Maximum nesting depth of a point.
@@ -111,7 +108,7 @@ impl Walk<'_, '_, '_> {
         };
         self.seen |= 1 << at;
         let targets = &self.names.children[at].node.targets;
-        self.fields.offer(targets, Value::Cell(Cow::Owned(text.to_owned())));
+        self.fields.offer_copy(targets, text, true);
     }
 }
 

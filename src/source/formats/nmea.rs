@@ -3,8 +3,6 @@
 //! Read here rather than by a crate: those for it have speeds of 32 bits, or take a bad value for
 //! an absent one, or do not say what is wrong with a sentence, which its dead letter has to.
 
-use std::borrow::Cow;
-
 use super::{Format, Framing};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::SpeedUnit;
@@ -53,12 +51,12 @@ fn read<'r>(line: &'r str, shape: &Shape, fields: &mut Fields<'r>) -> Result<(),
     let time = time(cell(1), cell(9)).ok_or_else(|| {
         bad(format!("its time is {}, its date {}", short(cell(1)), short(cell(9))))
     })?;
-    let mut offer = |name: &str, value: Value<'static>| {
-        if let Some(at) = shape.root.child(name) {
-            fields.offer(&shape.root.children[at].node.targets, value);
-        }
+    let targets = |name: &str| {
+        let child = shape.root.child(name);
+        child.map_or(&[][..], |at| &shape.root.children[at].node.targets)
     };
-    offer("time", Value::Text(Cow::Owned(time)));
+    fields.offer_copy(targets("time"), &time, false);
+    let mut offer = |name: &str, value| fields.offer(targets(name), value);
     for (name, at, signs) in [("lat", 3, ["N", "S"]), ("lon", 5, ["E", "W"])] {
         let degrees = degrees(cell(at), cell(at + 1), signs);
         let shown =

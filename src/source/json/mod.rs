@@ -187,6 +187,11 @@ impl<'m, 'f, 'v, T> Walk<'m, 'f, 'v, T> {
         Ok(())
     }
 
+    fn offer_copy<E: Error>(self, text: &str) -> Result<(), E> {
+        self.fields.offer_copy(&self.node.targets, text, false);
+        Ok(())
+    }
+
     /// Collects the values of the JSON inside a text.
     #[cold]
     fn open<E: Error>(self, text: &str) -> Result<(), E> {
@@ -387,14 +392,17 @@ impl<'de, 'v, T: Texts<'de, 'v>> Visitor<'de> for Walk<'_, '_, 'v, T> {
         if self.node.opens {
             return self.open(value);
         }
-        self.offer(Value::Text(T::keep(value)))
+        match T::keep(value) {
+            Cow::Borrowed(value) => self.offer(Value::Text(value)),
+            Cow::Owned(value) => self.offer_copy(&value),
+        }
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
         if self.node.opens {
             return self.open(value);
         }
-        self.offer(Value::Text(Cow::Owned(value.to_owned())))
+        self.offer_copy(value)
     }
 
     #[inline]

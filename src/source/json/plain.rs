@@ -201,7 +201,7 @@ impl<'de> Plain<'de> {
             return Err(Odd);
         }
         let value = match self.peek() {
-            b'"' => Value::Text(self.text()?.into()),
+            b'"' => Value::Text(self.text()?),
             b'{' => {
                 self.object(node, fields)?;
                 Value::Nested("an object")
