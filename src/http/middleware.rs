@@ -103,7 +103,8 @@ pub(crate) async fn limit_requests(
 }
 
 impl App {
-    /// Acquires the permit of a request; fails if [`super::app::Options::requests`] is reached.
+    /// Acquires the permit of a request; fails if as many as the setting `requests` allows
+    /// are being answered.
     pub(super) fn acquire(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let permit = Arc::clone(&self.requests).try_acquire_owned();
         permit.map_err(|_| Problem::busy("requests", "too many requests at once"))

@@ -252,7 +252,7 @@ fn classify(record: &Record<'_>) -> DlqRecord {
     offset.map_or(DlqRecord::Foreign, DlqRecord::FateOf)
 }
 
-/// Decodes a dead letter: the inverse of [`letter_record::full_record`].
+/// Decodes a dead letter: the inverse of [`letter_record::fitting_record`], where nothing was cut.
 fn parse_letter(record: &Record<'_>) -> Option<DeadLetter> {
     // The original record may have headers of the same names; the letter's own come after them.
     let start = record.headers.iter().rposition(|(name, _)| name == letter_record::TOPIC)?;

@@ -9,7 +9,7 @@
 //! | [`topic_replay`] | reads spans of a topic again, up to their ends |
 //! | [`device`] | reads the records of a device |
 //! | [`device_partition`] | the partition of a device's records |
-//! | [`reference`] | rebuilds a store from its log, to compare both |
+//! | [`mod@reference`] | rebuilds a store from its log, to compare both |
 //! | [`copy`] | reads a log into another store |
 //! | [`append`] | appends the samples of a request |
 //! | [`target`] | a topic that samples are sent to |

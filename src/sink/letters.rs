@@ -37,7 +37,7 @@ impl<C: ProducerClient> OutputTopics<C> {
         Ok(())
     }
 
-    /// [`Producer::send_fitting`] for letters, with the timestamps of their records, or without if
+    /// The `send_fitting` of the producer, with the timestamps of their records, or without if
     /// the topic refuses those: its limits may differ from those of the input topic.
     async fn offer_letters(
         &self,

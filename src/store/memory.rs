@@ -23,7 +23,7 @@ pub(super) struct State {
     rows: BTreeMap<(String, Day), Vec<TripRow>>,
     /// Every flush and part of one, with whether it was a whole one.
     flushes: Vec<(Flush, bool)>,
-    /// The devices whose rows were read since the last call of [`MemoryStore::take_reads`].
+    /// The devices whose rows were read since the last call of `take_reads` of tests.
     reads: Vec<String>,
     pub(super) epochs: BTreeMap<i32, Epoch>,
     pub(super) keys: BTreeMap<String, NamedKey>,

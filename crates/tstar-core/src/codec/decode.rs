@@ -12,7 +12,7 @@ use crate::model::column::{entries, take_varint};
 use crate::model::scalar::DeviceTime;
 use crate::timeline::{Path, READINGS, Reading, ReadingKind, Sample};
 
-/// Decodes a blob written by [`super::encode`] or by another writer of `schema/path.proto`.
+/// Decodes a blob written by [`super::encode()`] or by another writer of `schema/path.proto`.
 ///
 /// Allocates the declared size of the message (at most [`MAX_MESSAGE_BYTES`]) twice, and the path
 /// (at most 32 bytes for each 3 bytes of the message).

@@ -78,7 +78,7 @@ macro_rules! trip_columns {
             jumps: kind::Optional<kind::Int> => jumps,
             /// Their durations together, s.
             jump_s: kind::Optional<kind::Double> => jump_s,
-            /// The kept samples, encoded by [`super::encode`].
+            /// The kept samples, encoded by [`super::encode()`].
             path: kind::Blob => path,
         }
     };
