@@ -15,9 +15,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-pub(crate) use pem::trust;
 #[cfg(feature = "tls")]
-pub(crate) use pem::{set_identity, trust_system};
+pub(crate) use pem::{set_identity, trust, trust_system};
 #[cfg(feature = "tls")]
 pub(crate) use with::{Acceptor, Connector};
 #[cfg(not(feature = "tls"))]
