@@ -15,7 +15,7 @@ impl Connector {
     ///
     /// # Errors
     /// Always.
-    pub fn new(_: Authorities<'_>) -> Result<Self, String> {
+    pub(crate) fn new(_: Authorities<'_>) -> Result<Self, String> {
         Err("https needs TLS, which this build lacks; build without `--no-default-features`, or use http if the network is trusted".into())
     }
 
@@ -23,7 +23,7 @@ impl Connector {
     ///
     /// # Errors
     /// Never.
-    pub async fn connect(&self, _: TcpStream, _: &str) -> Result<Stream, String> {
+    pub(crate) async fn connect(&self, _: TcpStream, _: &str) -> Result<Stream, String> {
         match *self {}
     }
 }

@@ -39,18 +39,18 @@ mod without {
     use super::Tls;
 
     /// Cannot be created in this build.
-    pub enum Layer {}
+    pub(crate) enum Layer {}
 
     impl Layer {
-        pub fn new(_: &Tls) -> Result<Self, String> {
+        pub(crate) fn new(_: &Tls) -> Result<Self, String> {
             Err("cql_tls is set, but this program was built without TLS; build it without `--no-default-features`, or unset cql_tls if the network is trusted".into())
         }
 
-        pub fn over(&self, _: SessionBuilder) -> SessionBuilder {
+        pub(crate) fn over(&self, _: SessionBuilder) -> SessionBuilder {
             match *self {}
         }
 
-        pub fn explain(&self, _: Failure) -> Failure {
+        pub(crate) fn explain(&self, _: Failure) -> Failure {
             match *self {}
         }
     }
