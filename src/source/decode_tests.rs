@@ -262,6 +262,18 @@ fn a_map_may_contain_names_and_pointers() {
 }
 
 #[test]
+fn one_id_for_all_records_is_proposed_if_it_can_be_copied() {
+    let mapped = |name: &str| with_map(&format!("device_id={name}"), |_| ());
+    let hint = "; for one id in all records, write --map device_id==vehicle";
+    rejects(&mapped("vehicle"), "{}", DeadReason::MissingField, hint);
+    for name in ["/i\td", &"long".repeat(30)] {
+        let SampleError { message, .. } = read(&mapped(name), b"{}").err().unwrap();
+        assert!(message.starts_with("device_id is absent: there is no `"), "{message:?}");
+        assert!(!message.contains("--map") && !message.contains('\t'), "{message:?}");
+    }
+}
+
+#[test]
 fn units_are_converted() {
     for (unit, cmps) in [
         (SpeedUnit::MetresPerSecond, 10_000),

@@ -8,7 +8,7 @@ use super::context::describe;
 use super::fields::{self, Field, Node, Place, Target};
 use super::local_time::TimeRulesError;
 use super::map::{Around, FieldMap, MapError, Source, Token};
-use super::text::{head_of, short};
+use super::text::{clipped, head_of, short};
 use super::time::Times;
 use crate::model::rules::{Rules, SpeedUnit};
 
@@ -153,9 +153,13 @@ impl Shape {
         });
         let missing = missing.collect::<Vec<_>>().join(", ");
         let (shown, cut) = (head_of(&missing, MAX_MISSING), missing.len() > MAX_MISSING);
-        // A name of the device itself, as for a track of one phone.
+        // A name of the device itself, as for a track of one phone. One that is not shown as it is
+        // cannot be copied, and belongs on no terminal.
+        let is_plain = clipped(&sources.text) == sources.text;
         let hint = match sources.list[..] {
-            [Source::Record(ref path)] if field == Field::DeviceId && path.len() == 1 => {
+            [Source::Record(ref path)]
+                if field == Field::DeviceId && path.len() == 1 && is_plain =>
+            {
                 format!("; for one id in all records, write --map {name}=={}", sources.text)
             }
             _ => String::new(),
