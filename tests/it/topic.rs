@@ -309,9 +309,10 @@ pub fn records(lines: &[u8], key: &str) -> Vec<ProducerRecord> {
     lines.map(record).collect()
 }
 
-/// Starts a daemon in a folder.
+/// Starts a daemon in a folder. Growth of a trip is written within a second, unless the words say
+/// otherwise, and not within the default of 30.
 pub fn start(folder: &Folder, words: &str) -> Running {
-    Running::start(&mut folder.command(words))
+    Running::start(folder.command(words).env("TSTAR_MAX_STALENESS", "1s"))
 }
 
 /// Ends a daemon as an operator would.
