@@ -262,7 +262,9 @@ impl Instance {
     }
 
     fn ran(&mut self) -> Ran {
-        let status = until("an instance to drain", || self.child.try_wait().unwrap());
+        // Several drain at once, and all are described when one does not.
+        let what = format!("pid {} to drain", self.child.id());
+        let status = until(&what, || self.child.try_wait().unwrap());
         Ran {
             words: self.words.clone(),
             code: status.code(),
