@@ -76,8 +76,8 @@ mod views;
 mod web;
 
 pub use tstar_core::{
-    Arrival, Day, DeviceTime, Driver, LogTime, OutOfRange, Outcome, RawSample, Reading,
-    ReadingKind, Sample, Timeline, Trip, Version,
+    Arrival, Day, DeviceTime, LogTime, OutOfRange, Outcome, RawSample, Reading, ReadingKind,
+    Sample, Timeline, Trip, Version,
 };
 use tstar_core::{codec, identity, timeline};
 

@@ -163,7 +163,7 @@ fn trip(version: i64, begin_ms: DeviceTime, random: &mut ChaCha8Rng) -> anyhow::
     }
     let path = Path::from_sorted(samples).context("times do not rise")?;
     let t_star_ms = path.first().time_ms;
-    Ok(Trip::loaded(t_star_ms, Version(version), Version(version), BTreeMap::new(), None, path))
+    Ok(Trip::loaded(t_star_ms, Version(version), Version(version), BTreeMap::new(), path))
 }
 
 /// A random angle from `-max` to `max` degrees.

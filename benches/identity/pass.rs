@@ -231,14 +231,8 @@ fn taken_over(timeline: &Timeline) -> Timeline {
         .trips()
         .map(|trip| {
             let path = trip.path().clone();
-            Trip::loaded(
-                trip.t_star_ms,
-                trip.minted,
-                trip.version,
-                trip.absorbed.clone(),
-                None,
-                path,
-            )
+            let absorbed = trip.absorbed.clone();
+            Trip::loaded(trip.t_star_ms, trip.minted, trip.version, absorbed, path)
         })
         .collect();
     let mut days: Vec<_> =

@@ -61,7 +61,7 @@ impl ImportWatch {
             };
             let sample = &decoded.sample;
             if self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
-                && self.movement.judge(sample, decoded.ignition).is_ok()
+                && self.movement.judge(sample).is_ok()
             {
                 self.stats.observe(batch.text(&decoded.device), sample);
             }

@@ -39,7 +39,7 @@ pub(super) fn decode(
     let decoded = decoder.decode((header, record), &context, &mut text).map_err(dead)?;
     let at = |span: &super::Span| text[span.start as usize..span.end as usize].to_owned();
     let (device, driver) = (at(&decoded.device), decoded.driver.as_ref().map(at));
-    Ok((device, driver, decoded.ignition, decoded.sample))
+    Ok((device, driver, decoded.sample.ignition, decoded.sample))
 }
 
 fn dead(none: NoSample) -> Box<SampleError> {

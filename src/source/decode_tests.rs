@@ -37,7 +37,7 @@ fn read(decoder: &Decoder, line: &[u8]) -> Result<Summary, SampleError> {
     Ok(Summary {
         device: part(&decoded.device),
         driver: decoded.driver.as_ref().map(part),
-        ignition: decoded.ignition,
+        ignition: decoded.sample.ignition,
         sample: decoded.sample,
     })
 }

@@ -233,8 +233,6 @@ pub struct DecodedSample {
     pub device: Span,
     /// Driver, in [`Batch::text`].
     pub driver: Option<Span>,
-    /// Whether the ignition is on.
-    pub ignition: Option<bool>,
     /// The sample, quantised.
     pub sample: Sample,
     /// Readings that the record has as -1, which devices send for an unknown value.

@@ -285,7 +285,7 @@ impl<'a> Fields<'a> {
         let ignition = self.ignition()?;
         let driver = self.driver(text)?;
         let sample = Sample::quantised(&raw).map_err(|error| self.out_of_range(&error))?;
-        Ok(DecodedSample { device, driver, ignition, sample, unknown })
+        Ok(DecodedSample { device, driver, sample: Sample { ignition, ..sample }, unknown })
     }
 
     fn device(&self, text: &mut String) -> Result<Span, Box<SampleError>> {

@@ -64,7 +64,7 @@ impl Decoder {
         });
         let others = [
             (Field::Driver, decoded.driver.as_ref().map(|driver| at(driver).into())),
-            (Field::Ignition, decoded.ignition.map(Value::from)),
+            (Field::Ignition, sample.ignition.map(Value::from)),
         ];
         let required = [
             (Field::DeviceId, at(&decoded.device).into()),
@@ -83,7 +83,6 @@ fn is_same((a, a_text): (&DecodedSample, &str), (b, b_text): (&DecodedSample, &s
     let driver =
         |decoded: &DecodedSample, text| decoded.driver.as_ref().map(|span| word(span, text));
     a.sample == b.sample
-        && a.ignition == b.ignition
         && word(&a.device, a_text) == word(&b.device, b_text)
         && driver(a, a_text) == driver(b, b_text)
 }

@@ -113,7 +113,7 @@ impl Spill {
             again: entry.again,
             device,
             driver: decoded.driver.as_ref().map(|driver| batch.text(driver)),
-            ignition: decoded.ignition,
+            ignition: sample.ignition,
             time_ms: sample.time_ms,
             position: [sample.lat_e7, sample.lon_e7],
             readings: sample.readings().map(Reading::get),
@@ -253,10 +253,11 @@ fn push(batch: &mut Batch, spilled: &SpilledSample<'_>, raw: &[u8]) {
     };
     let (device, driver) = (put(spilled.device), spilled.driver.map(&mut put));
     // Unknown readings were counted when the sample was spilled.
-    let (ignition, unknown) = (spilled.ignition, ReadingSet::default());
+    let unknown = ReadingSet::default();
     let [lat_e7, lon_e7] = spilled.position;
     let readings = spilled.readings.map(Reading::new);
     let sample = Sample::new(spilled.time_ms, (lat_e7, lon_e7), readings);
+    let sample = Sample { ignition: spilled.ignition, ..sample };
     let start = batch.raw.len();
     batch.raw.extend_from_slice(raw);
     batch.entries.push(Entry {
@@ -267,7 +268,7 @@ fn push(batch: &mut Batch, spilled: &SpilledSample<'_>, raw: &[u8]) {
         again: spilled.again,
         raw: span(start, batch.raw.len()),
         key: None,
-        content: Ok(DecodedSample { device, driver, ignition, sample, unknown }),
+        content: Ok(DecodedSample { device, driver, sample, unknown }),
     });
 }
 
@@ -310,7 +311,7 @@ mod tests {
         let driver = good.driver.as_ref().map(|driver| batch.text(driver));
         let (offset, element, line) = (entry.offset, entry.element, entry.line);
         let place = (offset, element, line, entry.log_time_ms, entry.again, &batch.origin);
-        let all = format!("{place:?} {driver:?} {:?} {:?}", good.ignition, good.sample);
+        let all = format!("{place:?} {driver:?} {:?}", good.sample);
         let raw = String::from_utf8_lossy(batch.raw(entry)).into_owned();
         (batch.text(&good.device).to_owned(), all + &raw)
     }

@@ -107,7 +107,8 @@ fn only_minus_one_is_an_unknown_value() {
 fn text_is_read_as_a_number_or_a_switch() {
     let d = decoder(|_| ());
     let ignition = |value: &str| {
-        read(&d, &record(&format!(r#""time":1,"ignition":{value}"#))).map(|read| read.ignition)
+        read(&d, &record(&format!(r#""time":1,"ignition":{value}"#)))
+            .map(|read| read.sample.ignition)
     };
     for on in ["1", "1.0", r#""1""#, r#""TRUE""#, r#""t""#, r#""yes""#, r#""Y""#, r#"" on""#] {
         assert_eq!(ignition(on), Ok(Some(true)), "{on}");

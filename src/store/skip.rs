@@ -159,7 +159,7 @@ mod tests {
         };
         let path = Path::from_sorted([sample(span.0), sample(span.1)]).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
-        let trip = Trip::loaded(t_star, version, version, [].into(), None, path);
+        let trip = Trip::loaded(t_star, version, version, [].into(), path);
         TripRow::from_trip(device, &trip, LegFilter::default())
     }
 

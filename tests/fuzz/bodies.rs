@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use tstar::internals::identity::{AnyId, TripId, UuidId, date_range, prefix, prefix_range, shard};
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::source::file::{FileSource, InputFormat, Options};
 use tstar::internals::source::{
     DecodedSample, Decoder, NoSample, RecordContext, SampleError, Source, Span, parse_map,
@@ -98,7 +98,7 @@ pub fn checked(
         assert!((1..=256).contains(&driver.len()) && !driver.contains('\0'), "{driver:?}");
     }
     check_sample(&decoded.sample);
-    (device, driver, decoded.ignition, decoded.sample)
+    (device, driver, decoded.sample.ignition, decoded.sample)
 }
 
 fn check_sample(sample: &Sample) {
@@ -411,7 +411,7 @@ fn check_blob(bytes: &[u8]) {
     assert!(path.iter().is_sorted_by(|one, next| one.time_ms < next.time_ms), "times rise");
     let written = tstar::internals::codec::encode(&path);
     let again = tstar::internals::codec::decode(&written).expect("what was written is read");
-    assert!(again.iter().eq(path.iter()), "{bytes:?}");
+    assert!(again.iter().eq(path.iter()) && again.drivers().eq(path.drivers()), "{bytes:?}");
     assert_eq!(tstar::internals::codec::encode(&again), written, "one path, two blobs");
     if bytes.first() == Some(&1) && written.first() == Some(&1) {
         // In a plain message only the order of the fields is free.
@@ -433,15 +433,23 @@ fn path_of(data: &[u8]) -> Option<Path> {
             .clamp(-1_800_000_000, 1_800_000_000);
         let reading =
             |bit: u8, value: i32| Reading::new((piece[11] >> bit & 1 == 0).then_some(value));
+        let readings = [
+            reading(0, number(6).abs()),
+            reading(1, number(6).abs() % 3600),
+            reading(2, number(8)),
+            reading(3, number(8).abs()),
+        ];
         Sample {
-            time_ms: DeviceTime(time_ms),
-            lat_e7,
-            lon_e7,
-            speed_cmps: reading(0, number(6).abs()),
-            heading_ddeg: reading(1, number(6).abs() % 3600),
-            altitude_dm: reading(2, number(8)),
-            accuracy_dm: reading(3, number(8).abs()),
+            ignition: [None, Some(false), Some(true)][usize::from(piece[11] >> 4 & 3) % 3],
+            version: Version(i64::from(number(0)) << (piece[10] % 40)),
+            ..Sample::new(DeviceTime(time_ms), (lat_e7, lon_e7), readings)
         }
     });
-    Path::from_sorted(samples.collect::<Vec<_>>())
+    let samples: Vec<_> = samples.collect();
+    let mut path = Path::from_sorted(samples.iter().copied())?;
+    for (sample, piece) in samples.iter().zip(data.chunks_exact(12)) {
+        let driver = [None, Some("ann"), Some("bo"), Some("cy")][usize::from(piece[11] >> 6)];
+        path.name_driver(sample.time_ms, driver);
+    }
+    Some(path)
 }

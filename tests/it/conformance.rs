@@ -31,6 +31,7 @@ use tags::{
     a_tag_is_written_only_over_the_revision_that_was_read,
     tags_of_a_span_are_in_the_order_of_their_ids,
 };
+use tstar::path::encode;
 use tstar_sim::counts;
 use tstar_sim::nodes::{self, Connection, Nodes};
 
@@ -51,7 +52,7 @@ pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     let samples = minutes.iter().map(|minute| sample(MIDNIGHT + minute * MINUTE));
     let path = Path::from_sorted(samples).unwrap();
     let t_star_ms = path.first().time_ms;
-    let trip = Trip::loaded(t_star_ms, Version(2), Version(version), BTreeMap::new(), None, path);
+    let trip = Trip::loaded(t_star_ms, Version(2), Version(version), BTreeMap::new(), path);
     TripRow::from_trip(device_id, &trip, LegFilter::default())
 }
 
@@ -286,7 +287,9 @@ async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
 async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     let mut row = trip("\u{1F69A} '\"; DROP TABLE trips; --", &[10, 12, 14], i64::MAX / 4);
     row.absorbed = BTreeMap::from([(at(11), Version(9)), (at(12), Version(i64::MAX / 4))]);
-    row.driver = Some("O'Hara\n\"".into());
+    let mut path = row.to_trip().unwrap().path().clone();
+    path.name_driver(at(12), Some("O'Hara\n\""));
+    (row.path, row.driver) = (encode(&path), Some("O'Hara\n\"".into()));
     row.driver_ms = Some(at(12));
     row.max_speed_mps = None;
     row.distance_m = 1.0 / 3.0;

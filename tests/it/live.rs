@@ -74,7 +74,6 @@ impl Fleet {
         let content = Ok(DecodedSample {
             device: begin..u32::try_from(batch.text.len()).unwrap(),
             driver: None,
-            ignition: Some(true),
             sample,
             unknown: ReadingSet::default(),
         });

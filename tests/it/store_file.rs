@@ -28,7 +28,7 @@ fn trip(device_id: &str) -> TripRow {
     let path = TripPath::new(sample);
     TripRow::from_trip(
         device_id,
-        &Trip::loaded(NOON, Version(0), Version(0), [].into(), None, path),
+        &Trip::loaded(NOON, Version(0), Version(0), [].into(), path),
         LegFilter::default(),
     )
 }
@@ -237,7 +237,9 @@ fn a_row_that_breaks_an_invariant_is_named_not_trusted() {
     for (change, problem) in [
         ("samples = 2", "another number of samples"),
         ("t_star = t_star - 1", "t_star lies outside"),
-        ("driver = 'Bea'", "go together"),
+        ("driver = 'Bea'", "another driver"),
+        ("driver = 'Bea', driver_time = start_time", "another driver"),
+        ("driver_time = start_time", "another driver"),
         ("path = x'ff'", "path"),
     ] {
         block_on(open(&file).unwrap().apply(&[trip("truck-17")])).unwrap();

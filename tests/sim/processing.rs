@@ -48,7 +48,8 @@ enum LogEntry {
 type Record = Vec<LogEntry>;
 
 fn sample(time_ms: DeviceTime, lat_e7: i32) -> Sample {
-    Sample::new(time_ms, (lat_e7, 134_050_000), [Reading::ABSENT; READINGS])
+    let sample = Sample::new(time_ms, (lat_e7, 134_050_000), [Reading::ABSENT; READINGS]);
+    Sample { ignition: Some(true), ..sample }
 }
 
 fn decoded(batch: &mut Batch, device: u8, time_ms: DeviceTime, lat_e7: i32) -> DecodedSample {
@@ -56,12 +57,17 @@ fn decoded(batch: &mut Batch, device: u8, time_ms: DeviceTime, lat_e7: i32) -> D
     batch.text.push_str(&format!("truck-{device}"));
     let device = start..u32::try_from(batch.text.len()).unwrap();
     let (sample, unknown) = (sample(time_ms, lat_e7), ReadingSet::default());
-    DecodedSample { device, driver: None, ignition: Some(true), sample, unknown }
+    DecodedSample { device, driver: None, sample, unknown }
 }
 
 fn zero_position(batch: &mut Batch) -> DecodedSample {
     let decoded = decoded(batch, 0, EVENING, 0);
     DecodedSample { sample: Sample { lon_e7: 0, ..decoded.sample }, ..decoded }
+}
+
+fn ignition_off(batch: &mut Batch) -> DecodedSample {
+    let decoded = decoded(batch, 0, EVENING, 0);
+    DecodedSample { sample: Sample { ignition: Some(false), ..decoded.sample }, ..decoded }
 }
 
 /// Splits records into batches of `records_each`.
@@ -83,10 +89,7 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                         let error = SampleError::new(DeadReason::BadJson, "no");
                         Err(NoSample::Dead(Box::new(error)))
                     }
-                    LogEntry::IgnitionOff => Ok(DecodedSample {
-                        ignition: Some(false),
-                        ..decoded(&mut batch, 0, EVENING, 0)
-                    }),
+                    LogEntry::IgnitionOff => Ok(ignition_off(&mut batch)),
                     LogEntry::ZeroPosition => Ok(zero_position(&mut batch)),
                     LogEntry::TooEarly => Ok(decoded(&mut batch, 0, DeviceTime(1_795_210_680), 0)),
                     LogEntry::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),

@@ -20,4 +20,4 @@ pub use model::reading::{Reading, ReadingKind};
 pub use model::rules::Rules;
 pub use model::sample::{OutOfRange, RawSample, Sample};
 pub use model::scalar::{Day, DeviceTime, LogTime, Version};
-pub use timeline::{Arrival, Driver, Outcome, Path, PathStats, Timeline, Trip};
+pub use timeline::{Arrival, Outcome, Path, PathStats, Timeline, Trip};

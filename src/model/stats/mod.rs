@@ -135,7 +135,7 @@ impl SampleStats {
             }
         } else if interval_ms < 0 {
             self.lateness.add(seconds(-interval_ms));
-        } else if *sample != before {
+        } else if !sample.is_same_measurement(&before) {
             self.conflicts.add(&before, sample);
         }
     }

@@ -127,7 +127,7 @@ impl<'a> TripHistory<'a> {
         let is_in_trip = (row.start_ms..=row.end_ms).contains(&time_ms)
             && time_ms >= self.floor_ms
             && rules.guard().judge(time_ms, entry.log_time_ms).is_ok()
-            && rules.movement().judge(&sample, decoded.ignition).is_ok();
+            && rules.movement().judge(&sample).is_ok();
         let is_kept = || self.timeline.covering(time_ms)?.path().get(time_ms);
         // Changes of the trip after the row was read are not part of the row's history.
         if !is_in_trip || (version > row.version && is_kept().is_none()) {

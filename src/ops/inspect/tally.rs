@@ -160,8 +160,8 @@ impl Tally {
             *count += u64::from(reading.get().is_some());
         }
         self.drivers += u64::from(decoded.driver.is_some());
-        self.ignitions += u64::from(decoded.ignition.is_some());
-        self.ignitions_off += u64::from(decoded.ignition == Some(false));
+        self.ignitions += u64::from(sample.ignition.is_some());
+        self.ignitions_off += u64::from(sample.ignition == Some(false));
     }
 
     fn bury(&mut self, reason: DeadReason, first: impl FnOnce() -> FirstDead) {

@@ -44,7 +44,7 @@ impl Classifier {
         if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
             return EntryClass::Untimely(decoded, wrong);
         }
-        match self.movement.judge(&decoded.sample, decoded.ignition) {
+        match self.movement.judge(&decoded.sample) {
             Ok(()) => EntryClass::Sample(decoded),
             Err(none) => EntryClass::Dropped(none.into(), 1),
         }

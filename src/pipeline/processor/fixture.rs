@@ -94,8 +94,8 @@ pub(super) fn push_sample(batch: &mut Batch, offset: i64, device: &str, minute: 
     let start = batch.text.len();
     batch.text.push_str(device);
     let device = span(start, batch.text.len());
-    let (driver, ignition, unknown) = (None, None, ReadingSet::default());
-    let decoded = DecodedSample { device, driver, ignition, sample: sample(minute), unknown };
+    let (driver, unknown) = (None, ReadingSet::default());
+    let decoded = DecodedSample { device, driver, sample: sample(minute), unknown };
     push_entry(batch, offset, b"{}", Ok(decoded));
 }
 
@@ -137,6 +137,6 @@ pub(super) fn array(offset: i64, contents: Vec<Result<DecodedSample, NoSample>>)
 pub(super) fn row(device_id: &str, (from, upto): (i64, i64)) -> TripRow {
     let path = Path::from_sorted([sample(from), sample(upto)]).unwrap();
     let (t_star_ms, version) = (path.first().time_ms, Version(2));
-    let trip = Trip::loaded(t_star_ms, version, version, BTreeMap::new(), None, path);
+    let trip = Trip::loaded(t_star_ms, version, version, BTreeMap::new(), path);
     TripRow::from_trip(device_id, &trip, Rules::default().legs())
 }

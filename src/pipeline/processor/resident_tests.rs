@@ -74,7 +74,7 @@ fn load(devices: &mut ResidentDevices, name: &str, version: i64) -> usize {
         Sample::quantised(&RawSample { time_ms, ..RawSample::default() }).unwrap()
     };
     let (path, version) = (Path::from_sorted([at(0), at(1)]).unwrap(), Version(version));
-    let trip = Trip::loaded(DeviceTime(0), version, version, BTreeMap::new(), None, path);
+    let trip = Trip::loaded(DeviceTime(0), version, version, BTreeMap::new(), path);
     let slot = devices.slot_of(name);
     devices.insert_loaded(slot, &[Day(0)], vec![trip], Version(10))
 }

@@ -23,7 +23,7 @@ fn summarize(decoded: Result<DecodedSample, NoSample>, text: &str) -> Summary {
     match decoded {
         Ok(good) => {
             let driver = good.driver.as_ref().map(part);
-            Ok((part(&good.device), driver, good.ignition, good.sample, good.unknown))
+            Ok((part(&good.device), driver, good.sample.ignition, good.sample, good.unknown))
         }
         Err(fault) => {
             assert_eq!(text, "before", "an error leaves no text");

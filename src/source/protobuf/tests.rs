@@ -6,7 +6,7 @@ use super::*;
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, SpeedUnit};
 use crate::model::schema::{Encoding, SchemaReference};
-use crate::source::binary_fixture::{decode, expected, path, records, text};
+use crate::source::binary_fixture::{Sampled, decode, expected, path, records, text};
 use crate::source::{Decoder, parse_map};
 use crate::timeline::Sample;
 
@@ -53,14 +53,13 @@ fn the_reference_data_gives_the_reference_samples() {
     for map in [own_names, json_names.replace("speed_kmh", "speedKmh")] {
         let decoder = Decoder::new(&rules(&map)).unwrap();
         let found = records("protobuf/bare.hex.tsv");
-        let found = found.iter().map(|record| {
-            let (device, driver, ignition, sample) = decode(&decoder, None, record).unwrap();
-            // Without presence, false is what the schema says of a field that is absent.
-            (device, driver, ignition.filter(|on| *on), sample)
-        });
-        let expected = expected().into_iter().map(|(device, driver, ignition, sample)| {
-            (device, driver, ignition.filter(|on| *on), sample)
-        });
+        let found = found.iter().map(|record| decode(&decoder, None, record).unwrap());
+        // Without presence, false is what the schema says of a field that is absent.
+        let if_on = |(device, driver, ignition, sample): Sampled| {
+            let ignition = ignition.filter(|on| *on);
+            (device, driver, ignition, Sample { ignition, ..sample })
+        };
+        let (found, expected) = (found.map(if_on), expected().into_iter().map(if_on));
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{map}");
     }
 }

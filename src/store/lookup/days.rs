@@ -147,7 +147,7 @@ mod tests {
         };
         let path = crate::timeline::Path::from_sorted(hours.iter().map(sample)).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
-        let trip = Trip::loaded(t_star, version, version, BTreeMap::new(), None, path);
+        let trip = Trip::loaded(t_star, version, version, BTreeMap::new(), path);
         TripRow::from_trip("truck-17", &trip, LegFilter::default())
     }
 

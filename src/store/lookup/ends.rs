@@ -140,7 +140,7 @@ mod tests {
         };
         let path = Path::from_sorted([sample(minutes.0), sample(minutes.1)]).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
-        let trip = Trip::loaded(t_star, version, version, [].into(), None, path);
+        let trip = Trip::loaded(t_star, version, version, [].into(), path);
         TripRow::from_trip("truck-17", &trip, LegFilter::default())
     }
 

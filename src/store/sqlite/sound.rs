@@ -3,8 +3,8 @@
 use super::SqliteStore;
 use crate::store::Result;
 
-/// The first copy of a trip that has another id, version or driver than its row for other programs;
-/// the path does not hold these. A copy in a later day may have no such row: a newer trip took it.
+/// The first copy of a trip that has another id, version or driver than its row for other programs.
+/// A copy in a later day may have no such row: a newer trip took it.
 const OTHER_ROW: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS t
      LEFT JOIN trip_rows AS r ON r.device_id = t.device_id
        AND r.start_ms = t.start_time AND r.end_ms = t.end_time

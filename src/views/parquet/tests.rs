@@ -24,7 +24,7 @@ fn trip(device: &str, samples: i32, absorbed: &[i64]) -> TripRow {
     };
     let path = Path::from_sorted((0..samples).map(at)).unwrap();
     let absorbed = absorbed.iter().map(|after_s| (T + after_s * 1000, Version(4))).collect();
-    let trip = Trip::loaded(T, Version(2), Version(4), absorbed, None, path);
+    let trip = Trip::loaded(T, Version(2), Version(4), absorbed, path);
     TripRow::from_trip(device, &trip, LegFilter::default())
 }
 

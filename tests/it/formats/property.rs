@@ -5,11 +5,13 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use tstar::internals::model::preset::PRESETS;
-use tstar::internals::model::scalar::{DeviceTime, Version};
+use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::{Batch, SourceError};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore as _};
+use tstar::path::{Path as TripPath, decode, encode};
+use tstar::{Sample, Version};
 
 use super::encode::{BASELINES, Form, Format, Point, Reader, formats};
 use super::read::Input;
@@ -29,6 +31,17 @@ fn canonical_like(format: &Format) -> Format {
         Form::Records(_) => (format.form, list),
     };
     Format { carries: format.carries, form, encode, ..BASELINES[0] }
+}
+
+/// A path whose samples all have version 0.
+fn without_versions(path: &[u8]) -> Vec<u8> {
+    let path = decode(path).unwrap();
+    let samples = path.iter().map(|sample| Sample { version: Version(0), ..sample });
+    let mut same = TripPath::from_sorted(samples).unwrap();
+    for (sample, driver) in path.iter().map(|it| (it, path.driver_at(it.time_ms))) {
+        same.name_driver(sample.time_ms, driver);
+    }
+    encode(&same)
 }
 
 /// The trips of samples in a format, without versions, and the numbers of samples that were
@@ -55,6 +68,7 @@ fn trips(format: &Format, points: &[Point], folder: &Path) -> (Vec<TripRow>, u64
         for row in &mut rows {
             (row.minted, row.version) = (Version(0), Version(0));
             row.absorbed.values_mut().for_each(|version| *version = Version(0));
+            row.path = without_versions(&row.path);
         }
         (rows, processor.counts().applied, processor.counts().duplicates)
     })

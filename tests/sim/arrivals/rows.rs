@@ -4,7 +4,7 @@
 use super::{MINUTE, UNLIMITED, fix, run, sample};
 use std::collections::BTreeMap;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
-use tstar::internals::timeline::{Driver, Limits, Path, Sample, Timeline, Trip};
+use tstar::internals::timeline::{Limits, Path, Sample, Timeline, Trip};
 
 /// A trip as a store holds it.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,41 +13,38 @@ pub struct Row {
     pub minted: i64,
     pub version: i64,
     pub absorbed: BTreeMap<DeviceTime, Version>,
-    pub driver: Option<Driver>,
-    pub samples: Vec<Sample>,
+    pub samples: Vec<(Sample, Option<String>)>,
 }
 
 impl Row {
     pub fn from_trip(trip: &Trip) -> Self {
+        let driver = |at| trip.path().driver_at(at).map(str::to_owned);
+        let samples = trip.path().iter().map(|sample| (sample, driver(sample.time_ms)));
         Self {
             t_star: trip.t_star_ms,
             minted: trip.minted.get(),
             version: trip.version.get(),
             absorbed: trip.absorbed.clone(),
-            driver: trip.driver.clone(),
-            samples: trip.path().iter().collect(),
+            samples: samples.collect(),
         }
     }
 
     pub fn trip(&self) -> Trip {
-        let path = Path::from_sorted(self.samples.iter().copied()).expect("they were sorted");
-        let (absorbed, driver) = (self.absorbed.clone(), self.driver.clone());
-        Trip::loaded(
-            self.t_star,
-            Version(self.minted),
-            Version(self.version),
-            absorbed,
-            driver,
-            path,
-        )
+        let samples = self.samples.iter().map(|(sample, _)| *sample);
+        let mut path = Path::from_sorted(samples).expect("they were sorted");
+        for (sample, driver) in &self.samples {
+            path.name_driver(sample.time_ms, driver.as_deref());
+        }
+        let (minted, version) = (Version(self.minted), Version(self.version));
+        Trip::loaded(self.t_star, minted, version, self.absorbed.clone(), path)
     }
 
     pub fn start(&self) -> DeviceTime {
-        self.samples[0].time_ms
+        self.samples[0].0.time_ms
     }
 
     pub fn end(&self) -> DeviceTime {
-        self.samples[self.samples.len() - 1].time_ms
+        self.samples[self.samples.len() - 1].0.time_ms
     }
 }
 

@@ -1,6 +1,8 @@
 //! The contract's rules for a sample, applied literally to plain lists: slow, and easy to compare
 //! with the page.
 
+use std::collections::BTreeMap;
+
 use super::Fix;
 
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,8 @@ pub struct Trip {
     pub absorbed: Vec<(i64, i64)>,
     /// In arrival order within each trip that was merged.
     pub kept: Vec<Fix>,
+    /// The version at which each of them arrived, by its time.
+    pub arrived: BTreeMap<i64, i64>,
 }
 
 impl Trip {
@@ -49,6 +53,7 @@ impl Trip {
 
     fn add(&mut self, version: i64, fix: Fix) {
         self.kept.push(fix);
+        self.arrived.insert(fix.time, version);
         self.version = version;
     }
 }
@@ -118,7 +123,8 @@ impl Device {
             return Did::Beginning;
         }
         let (absorbed, kept) = (Vec::new(), vec![fix]);
-        self.trips.push(Trip { t_star: t, minted: version, version, absorbed, kept });
+        let arrived = BTreeMap::from([(t, version)]);
+        self.trips.push(Trip { t_star: t, minted: version, version, absorbed, kept, arrived });
         Did::New
     }
 
@@ -133,6 +139,7 @@ impl Device {
         let left = &mut self.trips[l];
         left.add(version, fix);
         left.kept.extend(right.kept);
+        left.arrived.extend(right.arrived);
         left.absorbed.extend(right.absorbed);
         left.absorbed.push((right.t_star, version));
         self.trips.remove(r);

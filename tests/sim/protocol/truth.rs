@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
 use tstar::internals::store::TripRow;
-use tstar::internals::timeline::{Driver, LegFilter, Path, Trip};
+use tstar::internals::timeline::{LegFilter, Path, Sample, Trip};
 
 use super::log::{CONTESTED, PARTITION, Record, Script, name, sample};
 use super::world::{Device, Homes, Place};
@@ -150,9 +150,12 @@ impl Truth {
 pub fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     let mut kept = trip.kept.clone();
     kept.sort_by_key(|fix| fix.time);
-    let path = Path::from_sorted(kept.iter().map(sample)).expect("times differ");
-    let driver =
-        trip.driver().map(|(name, time)| Driver { name: name.into(), time_ms: DeviceTime(time) });
+    let version = |fix: &Fix| Version(trip.arrived[&fix.time]);
+    let samples = kept.iter().map(|fix| Sample { version: version(fix), ..sample(fix) });
+    let mut path = Path::from_sorted(samples).expect("times differ");
+    for fix in &kept {
+        path.name_driver(DeviceTime(fix.time), fix.driver);
+    }
     let absorbed =
         trip.absorbed.iter().map(|&(t_star, at)| (DeviceTime(t_star), Version(at))).collect();
     let trip = Trip::loaded(
@@ -160,7 +163,6 @@ pub fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
         Version(trip.minted),
         Version(trip.version),
         absorbed,
-        driver,
         path,
     );
     TripRow { partition, ..TripRow::from_trip(&name(device), &trip, LegFilter::default()) }

@@ -7,15 +7,18 @@ use prost::Message as _;
 
 use super::column::ColumnReader;
 use super::frame::decompress;
-use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD, checksum};
+use super::runs::RunReader;
+use super::{BlobError, MAX_MESSAGE_BYTES, Message, PLAIN, ZSTD, checksum, versions};
+use crate::identity::check_device_id;
+use crate::model::class::Class;
 use crate::model::column::{entries, take_varint};
-use crate::model::scalar::DeviceTime;
-use crate::timeline::{Path, READINGS, Reading, ReadingKind, Sample};
+use crate::model::scalar::{DeviceTime, Version};
+use crate::timeline::{Path, READINGS, Reading, ReadingKind, Run, Sample};
 
 /// Decodes a blob written by [`super::encode()`] or by another writer of `schema/path.proto`.
 ///
 /// Allocates the declared size of the message (at most [`MAX_MESSAGE_BYTES`]) twice, and the path
-/// (at most 32 bytes for each 3 bytes of the message).
+/// (at most 72 bytes for each 4 bytes of the message, and as much for its drivers).
 ///
 /// # Errors
 /// Why the bytes are not a valid path.
@@ -66,10 +69,12 @@ fn read(bytes: &[u8]) -> Result<Path, BlobError> {
     let path = Path::from_sorted(std::iter::from_fn(|| {
         samples.next().map_err(|error| fault = Some(error)).ok().flatten()
     }));
-    match fault {
-        Some(fault) => Err(fault),
-        None => path.ok_or_else(|| BlobError::Message("it has no samples".to_owned())),
+    if let Some(fault) = fault {
+        return Err(fault);
     }
+    let mut path = path.ok_or_else(|| BlobError::Message("it has no samples".to_owned()))?;
+    path.set_drivers(samples.drivers.end()?);
+    Ok(path)
 }
 
 /// Decodes the samples of a message one by one.
@@ -81,6 +86,10 @@ struct Samples<'a> {
     lat: ColumnReader<'a>,
     lon: ColumnReader<'a>,
     readings: [Readings<'a>; READINGS],
+    versions: Vec<Version>,
+    classes: RunReader<'a>,
+    ignitions: RunReader<'a>,
+    drivers: DriverReader<'a>,
 }
 
 impl<'a> Samples<'a> {
@@ -95,6 +104,10 @@ impl<'a> Samples<'a> {
             lat: ColumnReader::new("lat_e7", &m.lat_e7, count)?,
             lon: ColumnReader::new("lon_e7", &m.lon_e7, count)?,
             readings: [Readings::default(); READINGS],
+            versions: versions::read(&m.version, &m.version_rank, count)?,
+            classes: RunReader::new("class_runs", &m.class_runs, 2)?,
+            ignitions: RunReader::new("ignition_runs", &m.ignition_runs, 2)?,
+            drivers: DriverReader::new(m)?,
         };
         for (readings, (kind, column, present)) in samples.readings.iter_mut().zip(m.readings()) {
             *readings = Readings::new(kind, column, present, count)?;
@@ -120,14 +133,90 @@ impl<'a> Samples<'a> {
         for (reading, column) in readings.iter_mut().zip(&mut self.readings) {
             *reading = column.next(index)?;
         }
-        Ok(Some(Sample::new(time_ms, (lat_e7, lon_e7), readings)))
+        let mut sample = Sample::new(time_ms, (lat_e7, lon_e7), readings);
+        sample.version = self.versions[index];
+        sample.class = Class::ALL[self.classes.next()? as usize];
+        sample.ignition = match self.ignitions.next()? {
+            0 => None,
+            is_on => Some(is_on == 2),
+        };
+        self.drivers.next(time_ms)?;
+        Ok(Some(sample))
     }
 
     fn end(&self) -> Result<(), BlobError> {
         self.time.end()?;
         self.lat.end()?;
         self.lon.end()?;
+        self.classes.end()?;
+        self.ignitions.end()?;
         self.readings.iter().try_for_each(Readings::end)
+    }
+}
+
+/// Decodes who drove.
+struct DriverReader<'a> {
+    names: &'a [String],
+    runs: RunReader<'a>,
+    /// Number of names that a run had.
+    used: usize,
+    /// The runs so far.
+    found: Vec<Run>,
+    /// Length of their names, bytes.
+    name_bytes: usize,
+    now: i64,
+}
+
+impl<'a> DriverReader<'a> {
+    fn new(message: &'a Message) -> Result<Self, BlobError> {
+        let names = &message.drivers;
+        let most = i64::try_from(names.len()).expect("a message is far below 2^63 bytes");
+        if names.iter().any(|name| check_device_id(name).is_err()) {
+            return Err(Self::wrong("it has a name that is empty, too long, or contains NUL"));
+        }
+        let runs = RunReader::new("driver_runs", &message.driver_runs, most)?;
+        Ok(Self { names, runs, used: 0, found: Vec::new(), name_bytes: 0, now: 0 })
+    }
+
+    fn wrong(reason: &'static str) -> BlobError {
+        BlobError::Column { column: "drivers", reason }
+    }
+
+    #[inline]
+    fn next(&mut self, time_ms: DeviceTime) -> Result<(), BlobError> {
+        let driver = self.runs.next()?;
+        if driver != self.now {
+            self.now = driver;
+            let at = usize::try_from(driver).expect("it is not negative").checked_sub(1);
+            match at {
+                Some(at) if at == self.used => self.used += 1,
+                Some(at) if at > self.used => {
+                    return Err(Self::wrong("its names are not in the order of the samples"));
+                }
+                _ => {}
+            }
+            let name = at.map(|at| self.names[at].as_str());
+            self.name_bytes += name.map_or(0, str::len);
+            if self.name_bytes > MAX_MESSAGE_BYTES {
+                return Err(Self::wrong("the names of its runs are too long"));
+            }
+            self.found.push((time_ms, name.map(Into::into)));
+        }
+        Ok(())
+    }
+
+    /// The runs.
+    fn end(self) -> Result<Vec<Run>, BlobError> {
+        self.runs.end()?;
+        if self.used < self.names.len() {
+            return Err(Self::wrong("no sample names one of them"));
+        }
+        let mut sorted: Vec<_> = self.names.iter().collect();
+        sorted.sort();
+        if sorted.windows(2).any(|two| two[0] == two[1]) {
+            return Err(Self::wrong("it has a name twice"));
+        }
+        Ok(self.found)
     }
 }
 

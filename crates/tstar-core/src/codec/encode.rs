@@ -5,7 +5,8 @@ use prost::Message as _;
 use std::cell::RefCell;
 
 use super::frame::compress;
-use super::{Message, PLAIN, ZSTD, checksum};
+use super::runs::RunWriter;
+use super::{Message, PLAIN, ZSTD, checksum, versions};
 use crate::model::column::{Steps, push};
 use crate::timeline::{Path, Reading, Sample};
 
@@ -29,13 +30,14 @@ thread_local! {
 /// an uncompressed message.
 ///
 /// # Panics
-/// Never: at 32 bytes each, memory ends before a path has 2^32 samples.
+/// Never: at 48 bytes each, memory ends before a path has 2^32 samples.
 #[must_use]
 pub fn encode(path: &Path) -> Vec<u8> {
     ENCODER.with_borrow_mut(|encoder| {
         encoder.samples.clear();
         encoder.samples.extend(path.iter());
         encoder.message.fill(&encoder.samples);
+        encoder.message.fill_drivers(path);
         encoder.plain.clear();
         encoder.message.encode(&mut encoder.plain).expect("a Vec grows");
         encoder.blob()
@@ -62,14 +64,47 @@ impl Message {
     /// Replaces the content by the columns of a path, reusing the buffers.
     fn fill(&mut self, samples: &[Sample]) {
         self.clear();
-        self.count = samples.len().try_into().expect("memory ends before 2^32 samples of 32 bytes");
+        self.count = samples.len().try_into().expect("memory ends before 2^32 samples of 48 bytes");
         let [mut time, mut lat, mut lon] = [Steps::default(); 3];
+        let (mut classes, mut ignitions) = (RunWriter::default(), RunWriter::default());
         for sample in samples {
             push(&mut self.time_ms, time.entry(sample.time_ms.ms()));
             push(&mut self.lat_e7, lat.entry(sample.lat_e7.into()));
             push(&mut self.lon_e7, lon.entry(sample.lon_e7.into()));
+            classes.push(&mut self.class_runs, sample.class as i64);
+            let ignition = sample.ignition.map_or(0, |is_on| 1 + i64::from(is_on));
+            ignitions.push(&mut self.ignition_runs, ignition);
         }
+        classes.end(&mut self.class_runs);
+        ignitions.end(&mut self.ignition_runs);
+        versions::fill(samples, &mut self.version, &mut self.version_rank);
         self.fill_readings(samples);
+    }
+
+    /// Writes the drivers, in the order in which the path names them first, and who drove when.
+    fn fill_drivers(&mut self, path: &Path) {
+        let mut runs = path.drivers().peekable();
+        if runs.peek().is_none() {
+            return;
+        }
+        let (mut writer, mut driver) = (RunWriter::default(), 0);
+        for sample in path.iter() {
+            if let Some((_, name)) = runs.next_if(|(from_ms, _)| *from_ms == sample.time_ms) {
+                driver = name.map_or(0, |name| self.number_of_driver(name));
+            }
+            writer.push(&mut self.driver_runs, driver);
+        }
+        writer.end(&mut self.driver_runs);
+    }
+
+    /// The number of a driver in the list, from 1.
+    fn number_of_driver(&mut self, name: &str) -> i64 {
+        let known = self.drivers.iter().position(|known| known == name);
+        let at = known.unwrap_or_else(|| {
+            self.drivers.push(name.to_owned());
+            self.drivers.len() - 1
+        });
+        1 + i64::try_from(at).expect("memory ends before 2^63 names")
     }
 }
 

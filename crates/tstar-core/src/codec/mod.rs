@@ -28,8 +28,13 @@ mod encode;
 #[cfg(feature = "zstd")]
 mod frame;
 pub mod kind;
+mod runs;
 pub mod trip_row;
+mod versions;
 
+#[cfg(feature = "zstd")]
+#[cfg(test)]
+mod record_tests;
 #[cfg(test)]
 mod schema_tests;
 #[cfg(feature = "zstd")]
@@ -55,13 +60,13 @@ pub fn checksum(message: &[u8]) -> [u8; 4] {
     crc32fast::hash(message).to_le_bytes()
 }
 
-/// Maximum number of samples of a path. `max_samples` may not exceed it, so that the message of
+/// Maximum weight of a path, samples. `max_samples` may not exceed it, so that the message of
 /// every path is within [`MAX_MESSAGE_BYTES`].
 pub const MAX_SAMPLES: usize = 2_000_000;
 
 /// Maximum size of the message in a blob, bytes: enough for [`MAX_SAMPLES`] in the worst case. A
 /// blob that declares more is refused before memory is allocated for it.
-pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+pub const MAX_MESSAGE_BYTES: usize = 96 << 20;
 
 macro_rules! define_message {
     ($($kind:ident: $raw:ident, $field:ident, $present:ident {
@@ -88,6 +93,18 @@ macro_rules! define_message {
                 #[prost(bytes = "vec", tag = $present_tag)]
                 $present: Vec<u8>,
             )*
+            #[prost(bytes = "vec", tag = 13)]
+            version: Vec<u8>,
+            #[prost(bytes = "vec", tag = 14)]
+            version_rank: Vec<u8>,
+            #[prost(bytes = "vec", tag = 15)]
+            class_runs: Vec<u8>,
+            #[prost(bytes = "vec", tag = 16)]
+            ignition_runs: Vec<u8>,
+            #[prost(string, repeated, tag = 17)]
+            drivers: Vec<String>,
+            #[prost(bytes = "vec", tag = 18)]
+            driver_runs: Vec<u8>,
         }
 
         impl Message {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::timeline::{Driver, LegFilter, PathStats, Trip, day_of};
+use crate::timeline::{LegFilter, PathStats, Trip, day_of};
 
 /// A stored row that is not a valid trip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,6 +120,7 @@ impl TripRow {
     pub fn from_trip(device_id: &str, trip: &Trip, legs: LegFilter) -> Self {
         let path = trip.path();
         let (first, last) = (path.first(), path.last());
+        let driver = trip.driver();
         let derived = PathStats::from_path(path, legs);
         #[expect(clippy::cast_precision_loss, reason = "a trip stays far below 2^53 ms")]
         let jump_s = derived.jumps.map(|jumps| jumps.duration_ms as f64 / 1e3);
@@ -143,8 +144,8 @@ impl TripRow {
             min_lon: derived.min_lon,
             max_lat: derived.max_lat,
             max_lon: derived.max_lon,
-            driver: trip.driver.as_ref().map(|driver| driver.name.to_string()),
-            driver_ms: trip.driver.as_ref().map(|driver| driver.time_ms),
+            driver: driver.map(|(_, name)| name.to_owned()),
+            driver_ms: driver.map(|(time_ms, _)| time_ms),
             path: super::encode(path),
             jumps: derived.jumps.map(|jumps| samples_of(jumps.count)),
             jump_s,
@@ -171,14 +172,12 @@ impl TripRow {
         if usize::try_from(self.samples) != Ok(path.len()) {
             return Err(malformed("the path has another number of samples than the row".into()));
         }
-        let driver = match (&self.driver, self.driver_ms) {
-            (Some(name), Some(time_ms)) => Some(Driver { name: name.as_str().into(), time_ms }),
-            (None, None) => None,
-            _ => return Err(malformed("driver and driver_time go together".into())),
-        };
+        if path.first_driver().unzip() != (self.driver_ms, self.driver.as_deref()) {
+            return Err(malformed("the path has another driver than the row".into()));
+        }
         let (t_star_ms, minted, version) = (self.t_star_ms, self.minted, self.version);
         let absorbed = self.absorbed.clone();
-        let mut trip = Trip::loaded(t_star_ms, minted, version, absorbed, driver, path);
+        let mut trip = Trip::loaded(t_star_ms, minted, version, absorbed, path);
         trip.partition = Some(self.partition);
         Ok(trip)
     }

@@ -98,8 +98,8 @@ impl MovementFilter {
     /// # Errors
     /// Why the sample does not count as movement. If several reasons apply, the first one of
     /// [`FilterReason`].
-    pub fn judge(&self, sample: &Sample, ignition: Option<bool>) -> Result<(), FilterReason> {
-        if self.needs_ignition && ignition == Some(false) {
+    pub fn judge(&self, sample: &Sample) -> Result<(), FilterReason> {
+        if self.needs_ignition && sample.ignition == Some(false) {
             return Err(FilterReason::IgnitionOff);
         }
         if let (Some(min), Some(speed)) = (self.min_speed_cmps, sample.speed_cmps.get())
@@ -149,29 +149,34 @@ mod tests {
     #[test]
     fn only_both_coordinates_at_0_are_a_zero_position() {
         let filter = MovementFilter { drop_zero_position: true, ..MovementFilter::default() };
-        assert_eq!(filter.judge(&sample((0, 0)), None), Err(FilterReason::ZeroPosition));
+        assert_eq!(filter.judge(&sample((0, 0))), Err(FilterReason::ZeroPosition));
         for near in [(1, 0), (0, -1), (0, 1_800_000_000)] {
-            assert_eq!(filter.judge(&sample(near), None), Ok(()), "{near:?}");
+            assert_eq!(filter.judge(&sample(near)), Ok(()), "{near:?}");
         }
-        assert_eq!(MovementFilter::default().judge(&sample((0, 0)), None), Ok(()));
+        assert_eq!(MovementFilter::default().judge(&sample((0, 0))), Ok(()));
     }
 
     #[test]
     fn of_several_reasons_the_first_one_counts() {
         let quanta = |value| Reading::new(Some(value));
-        let sample = Sample { speed_cmps: quanta(1), accuracy_dm: quanta(900), ..sample((0, 0)) };
+        let sample = Sample {
+            speed_cmps: quanta(1),
+            accuracy_dm: quanta(900),
+            ignition: Some(false),
+            ..sample((0, 0))
+        };
         let mut filter = MovementFilter {
             needs_ignition: true,
             min_speed_cmps: Some(2),
             max_accuracy_dm: Some(800),
             drop_zero_position: true,
         };
-        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::IgnitionOff));
+        assert_eq!(filter.judge(&sample), Err(FilterReason::IgnitionOff));
         filter.needs_ignition = false;
-        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::TooSlow));
+        assert_eq!(filter.judge(&sample), Err(FilterReason::TooSlow));
         filter.min_speed_cmps = None;
-        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::BadFix));
+        assert_eq!(filter.judge(&sample), Err(FilterReason::BadFix));
         filter.max_accuracy_dm = None;
-        assert_eq!(filter.judge(&sample, Some(false)), Err(FilterReason::ZeroPosition));
+        assert_eq!(filter.judge(&sample), Err(FilterReason::ZeroPosition));
     }
 }

@@ -1,5 +1,6 @@
 //! Types and rules that all modules share.
 
+pub mod class;
 pub(crate) mod column;
 pub mod limits;
 pub mod named;

@@ -5,7 +5,8 @@
 
 use super::reading::{FULL_TURN_DDEG, READINGS, Reading, ReadingKind, readings};
 use crate::identity::TEXT_TIMES_MS;
-use crate::model::scalar::DeviceTime;
+use crate::model::class::Class;
+use crate::model::scalar::{DeviceTime, Version};
 
 macro_rules! define_samples {
     ($($kind:ident: $raw:ident, $field:ident, $present:ident {
@@ -39,6 +40,12 @@ macro_rules! define_samples {
             /// Longitude, 1e-7 degrees east, WGS 84.
             pub lon_e7: i32,
             $(#[doc = $doc] pub $field: Reading,)*
+            /// Whether the ignition is on.
+            pub ignition: Option<bool>,
+            /// What it says about movement, by the rules under which it arrived.
+            pub class: Class,
+            /// Version of the record in which it arrived: its place in the log.
+            pub version: Version,
         }
 
         /// A sample as its source sent it, before quantisation.
@@ -54,7 +61,7 @@ macro_rules! define_samples {
         }
 
         impl Sample {
-            /// A sample with the given readings.
+            /// A moving sample with the given readings, at version 0.
             #[inline]
             #[must_use]
             pub fn new(
@@ -63,7 +70,15 @@ macro_rules! define_samples {
                 readings: [Reading; READINGS],
             ) -> Self {
                 let [$($field),*] = readings;
-                Self { time_ms, lat_e7, lon_e7, $($field),* }
+                let (ignition, class, version) = (None, Class::Moving, Version(0));
+                Self { time_ms, lat_e7, lon_e7, $($field,)* ignition, class, version }
+            }
+
+            /// Whether it has the same time, place and readings.
+            #[must_use]
+            pub fn is_same_measurement(&self, other: &Self) -> bool {
+                let Self { ignition, class, version, .. } = *self;
+                *self == Self { ignition, class, version, ..*other }
             }
 
             /// The readings, in the order of [`ReadingKind::ALL`].
@@ -154,6 +169,18 @@ impl Sample {
         Ok(sample)
     }
 
+    /// Class and ignition as one small number; 0 for a moving sample without ignition.
+    pub(crate) fn mark(&self) -> u8 {
+        let ignition = self.ignition.map_or(0, |is_on| 1 + u8::from(is_on));
+        3 * self.class as u8 + ignition
+    }
+
+    /// Sets class and ignition from [`Sample::mark`].
+    pub(crate) fn set_mark(&mut self, mark: u8) {
+        self.class = Class::ALL[usize::from(mark / 3)];
+        self.ignition = (mark % 3).checked_sub(1).map(|is_on| is_on == 1);
+    }
+
     /// Latitude in degrees north.
     #[must_use]
     pub fn lat(&self) -> f64 {
@@ -173,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_small() {
-        assert_eq!(size_of::<Sample>(), 32);
+        assert_eq!(size_of::<Sample>(), 48);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 mod cost;
 mod days;
 mod derived;
+mod drivers;
 mod packed;
 mod path;
 mod stops;
@@ -25,7 +26,7 @@ mod trips;
 pub use derived::{Jumps, PathStats};
 pub use path::Path;
 pub use stops::{Stop, StopRule, moving_ms, stops};
-pub use trip::{Driver, Trip, Waiting};
+pub use trip::{Trip, Waiting};
 
 pub use crate::model::limits::{ClockGuard, ClockViolation, LegFilter, Limits, MovementFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
@@ -35,6 +36,7 @@ pub use crate::model::time::{DAY_MS, day_of};
 
 use crate::model::named::named;
 use days::Days;
+pub(crate) use drivers::Run;
 use trips::Trips;
 
 named! {
@@ -113,7 +115,7 @@ impl Timeline {
         {
             // The common case: the sample extends the newest trip, so no trip follows it.
             if reaches(newest, limits, version, time_ms)
-                && fits(limits, newest.start_ms(), time_ms, newest.samples())
+                && fits(limits, newest.start_ms(), time_ms, newest.weight())
             {
                 let before = newest.memory();
                 add(newest, version, sample, driver);
@@ -141,14 +143,14 @@ impl Timeline {
             trip.start_ms() - time_ms <= limits.max_gap_ms && !trip.already_includes(version)
         });
         let join = |left: &Trip, right: &Trip| {
-            fits(limits, left.start_ms(), right.end_ms(), left.samples() + right.samples())
+            fits(limits, left.start_ms(), right.end_ms(), left.weight() + right.weight())
         };
         match (left, right) {
             (Some(left), Some(right)) if join(left, right) => Arrival::Merge,
-            (Some(left), _) if fits(limits, left.start_ms(), time_ms, left.samples()) => {
+            (Some(left), _) if fits(limits, left.start_ms(), time_ms, left.weight()) => {
                 Arrival::End
             }
-            (_, Some(right)) if fits(limits, time_ms, right.end_ms(), right.samples()) => {
+            (_, Some(right)) if fits(limits, time_ms, right.end_ms(), right.weight()) => {
                 Arrival::Beginning
             }
             _ => Arrival::New,
@@ -308,7 +310,7 @@ impl Timeline {
                 let gap = trip.start_ms() - before.end_ms();
                 assert!(gap > 0, "T1: {before:?} {trip:?}");
                 let joined = trip.end_ms() - before.start_ms() <= limits.max_duration_ms
-                    && before.samples() + trip.samples() <= limits.max_samples;
+                    && before.weight() + trip.weight() <= limits.max_samples;
                 let apart = gap > limits.max_gap_ms;
                 // A trip between them that is not in memory may keep them apart.
                 let mut between = day_of(before.end_ms()).through(day_of(trip.start_ms()));
@@ -324,9 +326,9 @@ impl Timeline {
     }
 }
 
-/// Whether a trip with `samples` samples may take one more and span `start_ms..=end_ms`.
-fn fits(limits: &Limits, start_ms: DeviceTime, end_ms: DeviceTime, samples: usize) -> bool {
-    end_ms - start_ms <= limits.max_duration_ms && samples < limits.max_samples
+/// Whether a trip of a weight may take one more sample and span `start_ms..=end_ms`.
+fn fits(limits: &Limits, start_ms: DeviceTime, end_ms: DeviceTime, weight: usize) -> bool {
+    end_ms - start_ms <= limits.max_duration_ms && weight < limits.max_samples
 }
 
 /// Whether a trip ends at most `max_gap` before a time and does not include the record yet.
@@ -347,7 +349,7 @@ fn absorb_inside(
     sample: Sample,
     driver: Option<&str>,
 ) -> Outcome {
-    let full = trip.samples() >= limits.max_samples || trip.already_includes(version);
+    let full = trip.weight() >= limits.max_samples || trip.already_includes(version);
     if full {
         return match trip.path().get(sample.time_ms) {
             Some(kept) => duplicate(kept, sample),
@@ -361,7 +363,7 @@ fn absorb_inside(
 }
 
 fn duplicate(kept: Sample, sample: Sample) -> Outcome {
-    Outcome::Duplicate { conflict: (kept != sample).then_some(kept) }
+    Outcome::Duplicate { conflict: (!kept.is_same_measurement(&sample)).then_some(kept) }
 }
 
 /// The days that may have a trip within `max_gap` of a time.

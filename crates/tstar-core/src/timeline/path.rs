@@ -1,4 +1,4 @@
-//! The kept samples of one trip, sorted by device time.
+//! The kept samples of one trip, sorted by device time, and who drove.
 //!
 //! Samples arrive in any order. A sample later than all others is pushed to the tail, O(1). Any
 //! other sample is inserted into a chunk of at most [`CHUNK`] samples, found by a B-tree, O(log n).
@@ -12,13 +12,15 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use super::Sample;
 use super::cost::spend;
+use super::drivers::Drivers;
 use super::packed::{Chunk, Packed};
 use crate::model::scalar::DeviceTime;
 
-/// Maximum number of samples in a chunk: 4 KiB, so that an insertion costs less than a cache miss.
+/// Maximum number of samples in a chunk: 6 KiB, so that an insertion costs less than a cache miss.
 const CHUNK: usize = 128;
 
 /// Entries that a B-tree insertion moves: at most one node of 11, plus its share of a split.
@@ -48,7 +50,7 @@ impl PartialOrd for Since {
 const OPEN_CHUNKS: usize = 4;
 
 /// Memory of a sample in an open chunk, including unused capacity, bytes.
-const OPEN_SAMPLE: usize = 48;
+const OPEN_SAMPLE: usize = 72;
 
 /// The kept samples of a trip, sorted by device time; never empty.
 #[derive(Clone, Debug)]
@@ -57,6 +59,8 @@ pub struct Path {
     tail: Vec<Sample>,
     /// The samples before them. Most paths in memory are short and have none.
     earlier: Option<Box<Earlier>>,
+    /// Who drove, if any sample names a driver.
+    pub(super) drivers: Option<Box<Drivers>>,
     len: usize,
     /// Index in the tail behind the sample inserted there last: samples often arrive in bursts.
     behind: usize,
@@ -137,7 +141,7 @@ impl Path {
     /// The path of one sample.
     #[must_use]
     pub fn new(sample: Sample) -> Self {
-        Self { tail: vec![sample], earlier: None, len: 1, behind: 1 }
+        Self { tail: vec![sample], earlier: None, drivers: None, len: 1, behind: 1 }
     }
 
     /// The path of samples sorted by strictly rising time. `None` if they are not sorted, or if
@@ -195,6 +199,84 @@ impl Path {
         position(&chunk, time_ms).ok().map(|at| chunk[at])
     }
 
+    /// Time of the first sample after a time.
+    pub(super) fn after(&self, time_ms: DeviceTime) -> Option<DeviceTime> {
+        let in_tail = |tail: &[Sample]| {
+            let at = tail.partition_point(|sample| sample.time_ms <= time_ms);
+            tail.get(at).map(|sample| sample.time_ms)
+        };
+        let Some(earlier) = self.earlier.as_ref().filter(|_| !self.in_tail(time_ms)) else {
+            return in_tail(&self.tail);
+        };
+        let chunk = earlier.chunks.range(..=Since(time_ms)).next_back();
+        let within = chunk.and_then(|(_, chunk)| in_tail(&chunk.samples()));
+        let behind = (Bound::Excluded(Since(time_ms)), Bound::Unbounded);
+        let next = || earlier.chunks.range(behind).next().map(|(_, chunk)| chunk.first().time_ms);
+        within.or_else(next).or(Some(self.tail[0].time_ms))
+    }
+
+    /// Splits off the samples from a time on. Both paths have samples.
+    ///
+    /// # Panics
+    /// No sample is before that time, or none is at or after it.
+    #[must_use]
+    pub fn split_off(&mut self, from_ms: DeviceTime) -> Self {
+        assert!(self.first().time_ms < from_ms && from_ms <= self.last().time_ms);
+        let cut = |chunk: &mut Vec<Sample>| {
+            chunk.split_off(chunk.partition_point(|sample| sample.time_ms < from_ms))
+        };
+        let mut earlier = self.earlier.take().map_or_else(BTreeMap::new, |earlier| earlier.chunks);
+        let mut later = BTreeMap::new();
+        let tail = if self.tail[0].time_ms < from_ms {
+            cut(&mut self.tail)
+        } else {
+            later = earlier.split_off(&Since(from_ms));
+            let (since, last) = earlier.pop_last().expect("a sample is before the time");
+            let mut open = last.samples().into_owned();
+            let behind = cut(&mut open);
+            earlier.insert(since, Chunk::Open(open));
+            later.extend((!behind.is_empty()).then_some((Since(from_ms), Chunk::Open(behind))));
+            std::mem::take(&mut self.tail)
+        };
+        if self.tail.is_empty() {
+            let (_, last) = earlier.pop_last().expect("a sample is before the time");
+            self.tail = last.samples().into_owned();
+        }
+        if let Some((_, first)) = later.pop_first() {
+            later.insert(EARLIEST, first);
+        }
+        let mut split = Self::of_chunks(later, tail, None);
+        let earlier_drivers = self.drivers.take().map(|mut drivers| {
+            split.drivers = drivers.split_off(split.first().time_ms).boxed();
+            *drivers
+        });
+        *self = Self::of_chunks(earlier, std::mem::take(&mut self.tail), earlier_drivers);
+        split
+    }
+
+    fn of_chunks(
+        chunks: BTreeMap<Since, Chunk>,
+        tail: Vec<Sample>,
+        drivers: Option<Drivers>,
+    ) -> Self {
+        let sizes = chunks.values().map(|chunk| match chunk {
+            Chunk::Open(samples) => (samples.len(), (0, 0)),
+            Chunk::Packed(packed) => (packed.len(), (packed.len(), packed.memory())),
+        });
+        let (mut len, mut packed) = (tail.len(), (0, 0));
+        for (samples, (packed_samples, memory)) in sizes {
+            len += samples;
+            packed = (packed.0 + packed_samples, packed.1 + memory);
+        }
+        Self {
+            behind: tail.len(),
+            tail,
+            earlier: (!chunks.is_empty()).then(|| Box::new(Earlier { chunks, packed })),
+            drivers: drivers.and_then(Drivers::boxed),
+            len,
+        }
+    }
+
     /// Packs the chunks of a long path except for the latest ones. Inserting a sample into a packed
     /// chunk unpacks it.
     pub(crate) fn pack(&mut self) {
@@ -217,7 +299,8 @@ impl Path {
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
         let (samples, bytes) = self.earlier.as_ref().map_or((0, 0), |earlier| earlier.packed);
-        (self.len - samples) * OPEN_SAMPLE + bytes
+        let drivers = self.drivers.as_ref().map_or(0, |drivers| drivers.memory());
+        (self.len - samples) * OPEN_SAMPLE + bytes + drivers
     }
 
     fn in_tail(&self, time_ms: DeviceTime) -> bool {
@@ -323,6 +406,11 @@ impl Path {
     pub(crate) fn append(&mut self, mut later: Self) {
         debug_assert!(self.last().time_ms < later.first().time_ms);
         self.len += later.len;
+        if self.drivers.is_some() || later.drivers.is_some() {
+            let drivers = self.drivers.get_or_insert_default();
+            let behind = later.drivers.take().map_or_else(Drivers::default, |drivers| *drivers);
+            drivers.append(later.first().time_ms, behind);
+        }
         if later.earlier.is_none() && self.tail.len() + later.tail.len() <= CHUNK {
             spend(later.tail.len());
             self.tail.append(&mut later.tail);

@@ -134,17 +134,17 @@ fn paths_that_fit_a_chunk_together_become_one() {
 fn only_a_long_path_is_packed_and_its_latest_chunks_stay_open() {
     let mut path = sorted(9 * CHUNK);
     path.pack();
-    assert_eq!(path.memory(), 9 * CHUNK * 48, "8 chunks and a tail are short");
+    assert_eq!(path.memory(), 9 * CHUNK * 72, "8 chunks and a tail are short");
     path = sorted(81 * CHUNK);
     let open = path.memory();
-    assert_eq!(open, 81 * CHUNK * 48);
+    assert_eq!(open, 81 * CHUNK * 72);
     path.pack();
     path.check();
     let chunks = path.earlier.as_ref().unwrap().chunks.values();
     let are_open: Vec<_> = chunks.map(|chunk| matches!(chunk, Chunk::Open(_))).collect();
     assert_eq!(are_open, [[false].repeat(76), [true].repeat(4)].concat());
     // Four chunks and the tail; of the others, at least a byte for each sample.
-    let least = 5 * CHUNK * 48 + 76 * CHUNK;
+    let least = 5 * CHUNK * 72 + 76 * CHUNK;
     assert!((least..open / 4).contains(&path.memory()), "{}", path.memory());
 }
 
@@ -189,5 +189,78 @@ proptest! {
         }
         let again = Path::from_sorted(whole.iter()).unwrap();
         prop_assert!(again.iter().eq(whole.iter()));
+    }
+}
+
+/// What a path has to answer, kept as a list.
+type Records = std::collections::BTreeMap<i64, Option<String>>;
+
+fn check_records(path: &Path, records: &Records) {
+    path.check();
+    let times: Vec<i64> = path.iter().map(|sample| sample.time_ms.ms()).collect();
+    assert!(times.iter().eq(records.keys()));
+    let mut changes = 0;
+    let mut before = &None;
+    for (&time_ms, name) in records {
+        assert_eq!(path.driver_at(DeviceTime(time_ms)), name.as_deref(), "{time_ms}: {records:?}");
+        changes += usize::from(name != before);
+        before = name;
+    }
+    assert_eq!(path.drivers().count(), changes, "{records:?}");
+    let names: usize = path.drivers().map(|(_, name)| name.map_or(0, str::len)).sum();
+    assert_eq!(path.weight(), path.len() + names.saturating_sub(4096) / 16);
+    let first = records.iter().find_map(|(&at, name)| Some((DeviceTime(at), name.as_deref()?)));
+    assert_eq!(path.first_driver(), first);
+}
+
+proptest! {
+    /// Samples with drivers in any order, split and joined again.
+    #[test]
+    fn a_path_knows_the_driver_of_each_sample(
+        arrivals in prop::collection::vec((0..2000_i64, 0..4_usize), 2..2000),
+        cut in 0..2000_i64,
+        packs: bool,
+    ) {
+        let long = "c".repeat(256);
+        let names = [None, Some("ann"), Some("bo"), Some(long.as_str())];
+        let mut records = Records::new();
+        let mut path: Option<Path> = None;
+        for (time_ms, driver) in arrivals {
+            match &mut path {
+                None => path = Some(Path::new(at(time_ms))),
+                Some(path) => {
+                    if path.insert(at(time_ms)).is_err() {
+                        continue;
+                    }
+                }
+            }
+            let kept = path.as_mut().expect("it has a sample");
+            kept.name_driver(DeviceTime(time_ms), names[driver]);
+            records.insert(time_ms, names[driver].map(str::to_owned));
+        }
+        let mut path = path.unwrap();
+        if packs {
+            path.pack();
+        }
+        check_records(&path, &records);
+        let mut before = records.clone();
+        let after = before.split_off(&cut);
+        if before.is_empty() || after.is_empty() {
+            return Ok(());
+        }
+        let later = path.split_off(DeviceTime(cut));
+        check_records(&path, &before);
+        check_records(&later, &after);
+        path.append(later);
+        check_records(&path, &records);
+        // Named when all samples are there, and then by others.
+        let mut again = Path::from_sorted(path.iter()).unwrap();
+        for turn in [false, true] {
+            for (at, name) in &mut records {
+                *name = if turn { names[*at as usize % 4].map(str::to_owned) } else { name.take() };
+                again.name_driver(DeviceTime(*at), name.as_deref());
+            }
+            check_records(&again, &records);
+        }
     }
 }

@@ -5,20 +5,11 @@ use std::collections::BTreeMap;
 use super::{Path, Sample};
 use crate::model::scalar::{DeviceTime, Version};
 
-/// Approximate memory of a trip without its path: the struct, a driver, its map entry; bytes.
+/// Approximate memory of a trip without its path: the struct, its map entry; bytes.
 const OVERHEAD: usize = size_of::<Trip>() + 48;
 
 /// Memory of an absorbed `t_star`, including unused capacity, bytes.
 const ABSORBED: usize = 32;
-
-/// The driver named by the earliest kept sample that names one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Driver {
-    /// The driver's name or number, as the device sent it.
-    pub name: Box<str>,
-    /// Device time of the sample that named it.
-    pub time_ms: DeviceTime,
-}
 
 /// How the changes that no flush has taken yet came. Times are ms of the caller's clock, which may
 /// wrap.
@@ -58,8 +49,6 @@ pub struct Trip {
     pub version: Version,
     /// Maps each retired `t_star` to the version of the merge that retired it.
     pub absorbed: BTreeMap<DeviceTime, Version>,
-    /// The driver, if a kept sample names one.
-    pub driver: Option<Driver>,
     /// Partition of the row that the trip was loaded from. `None` after a change: the reader's own.
     pub partition: Option<i32>,
     /// Times of the first and the last sample of the path: most samples are decided by them alone,
@@ -88,21 +77,20 @@ impl Pending {
 impl Trip {
     /// A trip of one sample.
     pub(super) fn new(version: Version, sample: Sample, driver: Option<&str>) -> Self {
-        let mut trip = Self {
+        let mut path = Path::new(Sample { version, ..sample });
+        path.name_driver(sample.time_ms, driver);
+        Self {
             t_star_ms: sample.time_ms,
             minted: version,
             version,
             absorbed: BTreeMap::new(),
-            driver: None,
             partition: None,
             span_ms: (sample.time_ms, sample.time_ms),
-            path: Path::new(sample),
+            path,
             loaded: Version::MIN,
             unflushed: Some(version),
             pending: Pending { samples: 1, is_fresh: true, ..Pending::default() },
-        };
-        trip.name_driver(driver, sample.time_ms);
-        trip
+        }
     }
 
     /// A trip as loaded from a store, at `version`.
@@ -112,7 +100,6 @@ impl Trip {
         minted: Version,
         version: Version,
         absorbed: BTreeMap<DeviceTime, Version>,
-        driver: Option<Driver>,
         path: Path,
     ) -> Self {
         Self {
@@ -120,7 +107,6 @@ impl Trip {
             minted,
             version,
             absorbed,
-            driver,
             partition: None,
             span_ms: (path.first().time_ms, path.last().time_ms),
             path,
@@ -152,6 +138,17 @@ impl Trip {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What `max_samples` limits: see [`Path::weight`].
+    pub(super) fn weight(&self) -> usize {
+        self.path.weight()
+    }
+
+    /// The driver of the earliest kept sample that names one, and the time of that sample.
+    #[must_use]
+    pub fn driver(&self) -> Option<(DeviceTime, &str)> {
+        self.path.first_driver()
     }
 
     /// Approximate memory used by the trip, bytes.
@@ -239,10 +236,10 @@ impl Trip {
         sample: Sample,
         driver: Option<&str>,
     ) -> Result<(), Sample> {
-        self.path.insert(sample)?;
+        self.path.insert(Sample { version, ..sample })?;
+        self.path.name_driver(sample.time_ms, driver);
         let (start_ms, end_ms) = self.span_ms;
         self.span_ms = (start_ms.min(sample.time_ms), end_ms.max(sample.time_ms));
-        self.name_driver(driver, sample.time_ms);
         self.pending.samples = self.pending.samples.saturating_add(1);
         self.pending.is_fresh = true;
         self.change(version);
@@ -255,9 +252,6 @@ impl Trip {
         debug_assert!(self.t_star_ms < later.t_star_ms);
         self.absorbed.extend(later.absorbed);
         self.absorbed.insert(later.t_star_ms, version);
-        if let Some(driver) = later.driver {
-            self.name_driver(Some(&driver.name), driver.time_ms);
-        }
         if let Some(lowest) = later.unflushed {
             self.mark_unflushed(lowest);
             self.pending.join(later.pending);
@@ -272,15 +266,6 @@ impl Trip {
         self.version = version;
         self.partition = None;
         self.mark_unflushed(version);
-    }
-
-    fn name_driver(&mut self, name: Option<&str>, time_ms: DeviceTime) {
-        let Some(name) = name else { return };
-        match &mut self.driver {
-            Some(driver) if time_ms >= driver.time_ms => {}
-            Some(driver) if *driver.name == *name => driver.time_ms = time_ms,
-            _ => self.driver = Some(Driver { name: name.into(), time_ms }),
-        }
     }
 }
 
@@ -326,18 +311,18 @@ mod tests {
     fn memory_is_that_of_the_struct_its_samples_and_what_it_absorbed() {
         let mut trip = Trip::new(Version(0), sample(0), None);
         let fixed = size_of::<Trip>() + 48;
-        assert_eq!(trip.memory(), fixed + 48);
+        assert_eq!(trip.memory(), fixed + 72);
         for (version, time_ms) in [(1, 10), (2, 20), (3, 30)] {
             trip.absorb(Version(version), Trip::new(Version(0), sample(time_ms), None));
         }
-        assert_eq!(trip.memory(), fixed + 4 * 48 + 3 * 32);
+        assert_eq!(trip.memory(), fixed + 4 * 72 + 3 * 32);
     }
 
     /// A trip of the store, of samples at these times.
     fn stored(t_star: i64, version: i64, times: impl IntoIterator<Item = i64>) -> Trip {
         let (t_star_ms, version) = (DeviceTime(t_star), Version(version));
         let path = Path::from_sorted(times.into_iter().map(sample)).unwrap();
-        Trip::loaded(t_star_ms, version, version, BTreeMap::new(), None, path)
+        Trip::loaded(t_star_ms, version, version, BTreeMap::new(), path)
     }
 
     #[test]
