@@ -8,11 +8,13 @@
 //! | `identity` | writes and parses the forms of a trip id |
 //! | `model` | types and rules |
 //! | `timeline` | applies a sample to the trips of its device |
+//! | `segment` | parts the samples of a device into trips and stops: what trips will be |
 //! | `codec` | trips as rows, paths as bytes |
 
 pub mod codec;
 pub mod identity;
 pub mod model;
+pub mod segment;
 pub mod timeline;
 
 pub use model::limits::Limits;

@@ -1,0 +1,378 @@
+//! Segments against a literal model of the contract, which parts the whole set of kept samples
+//! after each arrival. A day has 24 units of time, so that midnights are often met.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::*;
+use crate::model::limits::Limits;
+use crate::model::sample::{RawSample, Sample};
+use crate::model::scalar::{DAY_MS, DeviceTime, Version};
+use crate::timeline::{Outcome, Timeline};
+
+/// A unit of time in tests.
+const UNIT_MS: i64 = DAY_MS / 24;
+
+pub(super) fn at(unit: i64) -> DeviceTime {
+    DeviceTime(unit * UNIT_MS)
+}
+
+pub(super) fn rules(max_gap: i64, min_stop: Option<i64>, max_samples: usize) -> SegmentRules {
+    let min_stop_ms = min_stop.map(|units| units * UNIT_MS);
+    SegmentRules { max_gap_ms: max_gap * UNIT_MS, min_stop_ms, max_samples }
+}
+
+/// KeptSamples samples.
+type KeptSamples = BTreeMap<DeviceTime, Class>;
+
+/// A segment of the literal model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Literal {
+    pub kind: Kind,
+    pub samples: Vec<(DeviceTime, Class)>,
+    pub points: MintPoints,
+    pub version: Version,
+}
+
+/// The contract, read sample by sample.
+fn part(rules: &SegmentRules, kept: &KeptSamples) -> Vec<(Kind, Vec<(DeviceTime, Class)>)> {
+    type Run = Vec<(DeviceTime, Class)>;
+    let near = |a: &(DeviceTime, Class), b: &(DeviceTime, Class)| b.0 - a.0 <= rules.max_gap_ms;
+    let day = |sample: &(DeviceTime, Class)| sample.0.ms().div_euclid(DAY_MS);
+    let mut days: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
+    for (&time_ms, &class) in kept {
+        let sample = (time_ms, class);
+        let runs = days.entry(day(&sample)).or_default();
+        match runs.last_mut() {
+            Some(run) if near(&run[run.len() - 1], &sample) && run[0].1 == class => {
+                run.push(sample)
+            }
+            _ => runs.push(vec![sample]),
+        }
+    }
+    let mut pieces: Vec<(Kind, Run)> = Vec::new();
+    for runs in days.values() {
+        for (nth, run) in runs.iter().enumerate() {
+            let before = nth.checked_sub(1).map(|nth| runs[nth][runs[nth].len() - 1]);
+            let before = before.filter(|before| near(before, &run[0]));
+            let after = runs.get(nth + 1).map(|next| next[0]);
+            let after = after.filter(|after| near(&run[run.len() - 1], after));
+            let until = after.unwrap_or(run[run.len() - 1]).0;
+            let stands = rules.min_stop_ms.is_some_and(|min| until - run[0].0 >= min);
+            let moves = before.is_some_and(|x| x.1 == Class::Moving)
+                || after.is_some_and(|x| x.1 == Class::Moving);
+            let kind = match run[0].1 {
+                Class::Separator => Kind::Stop,
+                Class::Slow if stands || !moves => Kind::Stop,
+                Class::Slow | Class::Moving => Kind::Trip,
+            };
+            match pieces.last_mut() {
+                Some((last, samples))
+                    if *last == kind
+                        && near(&samples[samples.len() - 1], &run[0])
+                        && day(&samples[0]) == day(&run[0]) =>
+                {
+                    samples.extend(run);
+                }
+                _ => pieces.push((kind, run.clone())),
+            }
+        }
+    }
+    let fills = |run: &Run| {
+        run[0].0.ms().rem_euclid(DAY_MS) < rules.max_gap_ms
+            && run[run.len() - 1].0.ms().rem_euclid(DAY_MS) >= DAY_MS - rules.max_gap_ms
+    };
+    let mut segments: Vec<(Kind, Run)> = Vec::new();
+    for (nth, (kind, run)) in pieces.iter().enumerate() {
+        let before = nth.checked_sub(1).map(|nth| &pieces[nth]);
+        let joins = before.is_some_and(|(other, before)| {
+            (*kind, *other) == (Kind::Trip, Kind::Trip)
+                && near(&before[before.len() - 1], &run[0])
+                && !fills(before)
+                && !fills(run)
+        });
+        match segments.last_mut() {
+            Some((_, samples)) if joins => samples.extend(run),
+            _ => segments.push((*kind, run.clone())),
+        }
+    }
+    segments
+}
+
+/// The model after one more sample; `None` if it would make a segment too large.
+pub(super) fn after(
+    rules: &SegmentRules,
+    before: &[Literal],
+    version: Version,
+    sample: (DeviceTime, Class),
+) -> Option<Vec<Literal>> {
+    let samples = before.iter().flat_map(|segment| segment.samples.iter().copied());
+    let kept: KeptSamples = samples.chain([sample]).collect();
+    let mut segments = Vec::new();
+    for (kind, samples) in part(rules, &kept) {
+        let same = before.iter().find(|old| (old.kind, &old.samples) == (kind, &samples));
+        if let Some(same) = same {
+            segments.push(same.clone());
+            continue;
+        }
+        if samples.len() > rules.max_samples {
+            return None;
+        }
+        let times: BTreeSet<_> = samples.iter().map(|sample| sample.0).collect();
+        let former = before.iter().flat_map(|old| old.points.clone());
+        let mut points: MintPoints = former.filter(|(at, _)| times.contains(at)).collect();
+        let may = samples.iter().filter(|x| kind == Kind::Stop || x.1 == Class::Moving);
+        let may: Vec<DeviceTime> = may.map(|x| x.0).collect();
+        if !may.iter().any(|at| points.contains_key(at)) {
+            points.insert(may[0], vec![version]);
+        }
+        let id = *may.iter().find(|at| points.contains_key(at)).unwrap();
+        for (&at, history) in &mut points {
+            if (history.len() % 2 == 1) != (at == id) {
+                history.push(version);
+            }
+        }
+        segments.push(Literal { kind, samples, points, version });
+    }
+    Some(segments)
+}
+
+/// The segments of a device, decided on by [`decide`] alone.
+#[derive(Default)]
+struct Device {
+    kept: KeptSamples,
+    segments: Vec<Outline>,
+}
+
+impl Device {
+    /// Places of the segments that [`decide`] asks for.
+    fn near(&self, rules: &SegmentRules, time_ms: DeviceTime) -> std::ops::Range<usize> {
+        let all = &self.segments;
+        let linked = |a: DeviceTime, b: DeviceTime| b - a <= rules.max_gap_ms;
+        let is_near = |segment: &&Outline| {
+            linked(segment.end_ms(), time_ms) && linked(time_ms, segment.start_ms())
+        };
+        let Some(mut from) = all.iter().position(|segment| is_near(&segment)) else {
+            let at = all.partition_point(|segment| segment.end_ms() < time_ms);
+            return at..at;
+        };
+        let mut to = from + all[from..].iter().take_while(is_near).count();
+        for _ in 0..SURROUNDINGS {
+            if from > 0 && linked(all[from - 1].end_ms(), all[from].start_ms()) {
+                from -= 1;
+            }
+            if to < all.len() && linked(all[to - 1].end_ms(), all[to].start_ms()) {
+                to += 1;
+            }
+        }
+        from..to
+    }
+
+    fn absorb(
+        &mut self,
+        rules: &SegmentRules,
+        version: Version,
+        (time_ms, class): (DeviceTime, Class),
+    ) -> Option<Change> {
+        let near = self.near(rules, time_ms);
+        let kept = &self.kept;
+        let phase = |first_ms, last_ms| {
+            let class = kept[&first_ms];
+            Phase { class, first_ms, last_ms, samples: kept.range(first_ms..=last_ms).count() }
+        };
+        let cut = |whole: &Phase| {
+            let before_ms = *kept.range(..time_ms).next_back().unwrap().0;
+            let after_ms = *kept.range(time_ms..).next().unwrap().0;
+            (phase(whole.first_ms, before_ms), phase(after_ms, whole.last_ms))
+        };
+        let segments: Vec<&Outline> = self.segments[near.clone()].iter().collect();
+        let placement = Placement { time_ms, class, is_known: |_, _| true, cut };
+        let Decision::Keep(change) = decide(rules, &segments, version, placement) else {
+            return None;
+        };
+        self.kept.insert(time_ms, class);
+        let mut left: Vec<Outline> = std::mem::take(&mut self.segments);
+        for &place in change.taken.iter().rev() {
+            left.remove(near.start + place);
+        }
+        left.extend(change.added.iter().cloned());
+        left.sort_by_key(Outline::start_ms);
+        self.segments = left;
+        Some(change)
+    }
+
+    /// The segments with their samples.
+    fn literal(&self) -> Vec<Literal> {
+        let literal = |segment: &Outline| {
+            let samples = self.kept.range(segment.start_ms()..=segment.end_ms());
+            let samples: Vec<_> = samples.map(|(&at, &class)| (at, class)).collect();
+            assert_eq!(samples.len(), segment.samples());
+            for phase in &segment.phases {
+                let within = samples.iter().filter(|(at, _)| phase.covers(*at));
+                let classes: Vec<_> = within.map(|(_, class)| *class).collect();
+                assert_eq!(classes, vec![phase.class; phase.samples]);
+            }
+            let Outline { kind, points, version, .. } = segment.clone();
+            Literal { kind, samples, points, version }
+        };
+        self.segments.iter().map(literal).collect()
+    }
+}
+
+/// Numbers for one log.
+pub(super) struct Random(pub ChaCha8Rng);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> i64 {
+        i64::try_from(self.0.next_u64() % bound).unwrap()
+    }
+
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        let at = self.below(of.len() as u64);
+        of[usize::try_from(at).unwrap()]
+    }
+
+    pub fn class(&mut self, mix: [u64; 3]) -> Class {
+        let nth = self.below(mix.iter().sum()).unsigned_abs();
+        match nth {
+            nth if nth < mix[0] => Class::Moving,
+            nth if nth < mix[0] + mix[1] => Class::Slow,
+            _ => Class::Separator,
+        }
+    }
+}
+
+/// What a log made happen.
+#[derive(Debug, Default)]
+struct SeenChanges {
+    splits: usize,
+    merges: usize,
+    turned: usize,
+    revived: usize,
+    refused: usize,
+    across: usize,
+}
+
+impl SeenChanges {
+    fn add(&mut self, before: &[Literal], after: &[Literal]) {
+        let shares = |a: &Literal, b: &Literal| a.samples.iter().any(|x| b.samples.contains(x));
+        let parts = |a: &Literal, all: &[Literal]| all.iter().filter(|b| shares(a, b)).count();
+        self.splits += usize::from(before.iter().any(|a| parts(a, after) > 1));
+        self.merges += usize::from(after.iter().any(|a| parts(a, before) > 1));
+        let turned = |a: &Literal| before.iter().any(|b| shares(a, b) && a.kind != b.kind);
+        self.turned += usize::from(after.iter().any(turned));
+        let histories = after.iter().flat_map(|segment| segment.points.values());
+        self.revived += histories.filter(|history| history.len() > 2).count();
+        let day = |sample: &(DeviceTime, Class)| sample.0.ms().div_euclid(DAY_MS);
+        let days = |a: &Literal| day(&a.samples[a.samples.len() - 1]) - day(&a.samples[0]);
+        assert!(after.iter().all(|a| days(a) <= i64::from(a.kind == Kind::Trip)));
+        self.across += usize::from(after.iter().any(|a| days(a) == 1));
+    }
+}
+
+/// One log of a device, compared with the model after each record.
+fn check_log(seed: u64, seen: &mut SeenChanges) {
+    let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
+    let max_samples = random.pick(&[3, 5, usize::MAX, usize::MAX]);
+    let rules = rules(random.pick(&[1, 2, 5]), random.pick(&[None, Some(2), Some(3)]), max_samples);
+    let mix = random.pick(&[[1, 0, 0], [6, 0, 1], [3, 2, 1], [2, 3, 1], [1, 2, 0], [1, 1, 1]]);
+    let spread = random.pick(&[8, 14, 30, 60]);
+    let from = random.pick(&[24, 48]) - random.below(spread);
+    let mut device = Device::default();
+    let mut model: Vec<Literal> = Vec::new();
+    let mut trips: BTreeMap<DeviceTime, Version> = BTreeMap::new();
+    let records = random.pick(&[20, 40, 120]);
+    for offset in 0..random.below(records) {
+        let version = Version(2 * offset);
+        let sample = (at(from + random.below(spread)), random.class(mix));
+        if device.kept.contains_key(&sample.0) {
+            continue;
+        }
+        let expected = after(&rules, &model, version, sample);
+        let change = device.absorb(&rules, version, sample);
+        let Some(expected) = expected else {
+            seen.refused += 1;
+            assert_eq!(change, None, "seed {seed}, offset {offset}");
+            assert_eq!(device.literal(), model);
+            continue;
+        };
+        assert_eq!(device.literal(), expected, "seed {seed}, offset {offset}: {sample:?}");
+        seen.add(&model, &expected);
+        model = expected;
+        for segment in &device.segments {
+            if segment.kind == Kind::Trip {
+                trips.insert(segment.t_star_ms(), version);
+            }
+        }
+        // A trip id names the trip that holds its anchor sample, for ever.
+        for anchor in trips.keys() {
+            let holds = |s: &&Outline| s.kind == Kind::Trip && s.points.contains_key(anchor);
+            let named = device.segments.iter().find(holds);
+            assert!(named.is_some_and(|s| (s.start_ms()..=s.end_ms()).contains(anchor)));
+        }
+    }
+}
+
+#[test]
+fn segments_are_those_of_the_model_after_each_record() {
+    let mut seen = SeenChanges::default();
+    let logs = std::env::var("LOGS").map_or(20_000, |n| n.parse().unwrap());
+    for seed in 0..logs {
+        check_log(seed, &mut seen);
+    }
+    let SeenChanges { splits, merges, turned, revived, refused, across } = seen;
+    for (what, count) in [splits, merges, turned, revived, refused, across].iter().enumerate() {
+        assert!(*count > 1_000, "{what}: {seen:?}");
+    }
+}
+
+#[test]
+fn data_without_classes_gives_the_trips_and_ids_of_the_timeline() {
+    let mut arrivals = 0;
+    for seed in 0..2_000 {
+        let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
+        let rules = rules(random.pick(&[1, 2, 4]), Some(3), usize::MAX);
+        let limits = Limits {
+            max_gap_ms: rules.max_gap_ms,
+            max_duration_ms: i64::MAX,
+            max_samples: usize::MAX,
+        };
+        let (mut device, mut timeline) = (Device::default(), Timeline::default());
+        // Less than a day, so that no day is filled.
+        let from = random.below(30);
+        for offset in 0..random.below(30) {
+            let (version, time_ms) = (Version(2 * offset), at(from + random.below(19)));
+            let raw = RawSample { time_ms, ..RawSample::default() };
+            let outcome = timeline.absorb(&limits, version, Sample::quantised(&raw).unwrap(), None);
+            if matches!(outcome, Outcome::Duplicate { .. }) {
+                continue;
+            }
+            device.absorb(&rules, version, (time_ms, Class::Moving)).unwrap();
+            arrivals += 1;
+            let trips = timeline.trips().map(|trip| {
+                let mut points: MintPoints = trip.absorbed.keys().map(|&at| (at, vec![])).collect();
+                points.insert(trip.t_star_ms, vec![]);
+                (
+                    trip.start_ms(),
+                    trip.end_ms(),
+                    trip.t_star_ms,
+                    trip.version,
+                    points.into_keys().collect::<Vec<_>>(),
+                )
+            });
+            let segments = device.segments.iter().map(|s| {
+                (
+                    s.start_ms(),
+                    s.end_ms(),
+                    s.t_star_ms(),
+                    s.version,
+                    s.points.keys().copied().collect::<Vec<_>>(),
+                )
+            });
+            assert_eq!(segments.collect::<Vec<_>>(), trips.collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+    assert!(arrivals > 10_000);
+}
