@@ -4,22 +4,33 @@
 //! they arrived. An id does depend on it: it is the device time of the sample at which it was
 //! minted, and names the segment of that sample for ever.
 //!
-//! Pure: no clock, no I/O. [`decide`] looks at the phases around a sample; whoever keeps the
-//! samples moves them to the segments that it returns.
+//! Pure: no clock, no I/O. [`decide`] looks at the phases around a sample; [`Timeline`] keeps the
+//! samples and moves them to the segments that it returns.
 
+mod arrival;
 mod change;
+mod group;
+mod held;
+mod load;
 mod mint;
 mod outline;
 mod partition;
 mod phase;
 #[cfg(test)]
 mod tests;
+mod timeline;
+#[cfg(test)]
+mod timeline_tests;
 mod window;
 
+pub use arrival::{Arrival, Outcome};
 pub use change::{Change, Decision, Placement, SURROUNDINGS, decide};
+pub use group::TakenSpan;
+pub use held::Segment;
 pub use mint::{History, MintPoints, is_live};
 pub use outline::Outline;
 pub use phase::Phase;
+pub use timeline::{TakenGroup, Timeline};
 
 pub use crate::model::class::Class;
 

@@ -8,7 +8,7 @@ const HALF: i64 = 32;
 /// A set of days. Those of most devices are close together: a window of 64 days is one number, and
 /// only days outside of it need memory of their own.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Days {
+pub(crate) struct Days {
     /// First day of the window.
     from: Day,
     /// Bit `n` is set if the set has the day `n` days after `from`. 0 if the set is empty.
@@ -24,14 +24,14 @@ impl Days {
         u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at))
     }
 
-    pub(super) fn contains(&self, day: Day) -> bool {
+    pub(crate) fn contains(&self, day: Day) -> bool {
         match self.bit(day) {
             Some(bit) => self.window & bit != 0,
             None => self.others.binary_search(&day).is_ok(),
         }
     }
 
-    pub(super) fn insert(&mut self, day: Day) {
+    pub(crate) fn insert(&mut self, day: Day) {
         if self.window == 0 {
             self.from = Day(day.get().saturating_sub(HALF));
         }

@@ -35,7 +35,7 @@ use crate::model::scalar::{Day, DeviceTime, Version};
 pub use crate::model::time::{DAY_MS, day_of};
 
 use crate::model::named::named;
-use days::Days;
+pub(crate) use days::Days;
 pub(crate) use drivers::Run;
 use trips::Trips;
 
