@@ -30,7 +30,6 @@ pub const UNRUN: &[Unrun] = &[
     unrun("docs/contributing.md", "TSTAR_TEST_CHAOS", MINUTES),
     unrun("docs/contributing.md", "cargo bench", MINUTES),
     unrun("docs/contributing.md", "TSTAR_WRITE_DOCS=1", "these very tests"),
-    unrun("docs/contributing.md", "deploy/docs", "needs mdBook, which takes minutes to compile"),
     unrun("docs/data-out.md", "import", PROGRAMS),
     unrun("docs/data-out.md", "ogrinfo", PROGRAMS),
     unrun("docs/install.md", "sha256sum", PACKAGES),
