@@ -29,7 +29,6 @@ use rdkafka::admin::{
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::groups::GroupInfo;
 use rdkafka::message::{Headers as _, Message};
 use rdkafka::topic_partition_list::Offset;
 use tstar::internals::kafka::client::Brokers;
@@ -182,17 +181,6 @@ impl Topic {
             .set("enable.partition.eof", "true")
             .create()
             .unwrap()
-    }
-
-    /// Waits until a group has this number of members, and no rebalance is under way.
-    pub fn wait_for_members(&self, group: &str, count: usize) {
-        let consumer = self.consumer("none");
-        until("a settled group", || {
-            let groups = consumer.fetch_group_list(Some(group), REQUEST_TIMEOUT).ok()?;
-            let mut named = groups.groups().iter().filter(|it| it.name() == group);
-            let is_settled = |it: &GroupInfo| it.state() == "Stable" && it.members().len() == count;
-            named.any(is_settled).then_some(())
-        });
     }
 
     /// What a group has committed, by partition.
