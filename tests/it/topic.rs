@@ -7,6 +7,7 @@ mod formats;
 mod fresh;
 mod inspect;
 pub mod keyspace;
+mod leaving;
 mod owners;
 mod poisoned;
 mod records;
@@ -181,6 +182,13 @@ impl Topic {
             .set("enable.partition.eof", "true")
             .create()
             .unwrap()
+    }
+
+    /// State of a group, and the number of its members.
+    pub fn group(&self, name: &str) -> Option<(String, usize)> {
+        let groups = self.consumer("none").fetch_group_list(Some(name), REQUEST_TIMEOUT).ok()?;
+        let group = groups.groups().iter().find(|it| it.name() == name)?;
+        Some((group.state().to_owned(), group.members().len()))
     }
 
     /// What a group has committed, by partition.

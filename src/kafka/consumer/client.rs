@@ -12,6 +12,8 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_extra::{QueuedMessage, RecordConsumer};
 use tokio::time::Instant;
 
+use super::Assignment;
+use super::poller::POLL_TIMEOUT;
 use super::rebalance::RebalanceContext;
 use crate::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use crate::kafka::record::Record;
@@ -21,6 +23,9 @@ use crate::kafka::{KafkaError, offset_list, offsets_of, partition_list};
 
 /// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time limit for leaving the group: others may have to join it before.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of records of a poll.
 const MAX_POLLED: usize = 512;
@@ -300,6 +305,24 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
 
     fn sleep(&self, delay: Duration) {
         std::thread::sleep(delay);
+    }
+}
+
+/// Leaves the group, unless the member is static: the brokers keep its place for the next start.
+///
+/// The client's own close leaves it only while partitions are assigned, and not while a rebalance
+/// is under way. The others would then wait for this member until its session ends.
+pub(super) fn leave(client: &RecordConsumer<RebalanceContext>) {
+    let (consumer, config) = (client.consumer(), &Consumer::context(client.consumer()).config);
+    let is_static = config.member.instance_id.is_some();
+    if is_static || !matches!(config.assignment, Assignment::Group { .. }) {
+        return;
+    }
+    let deadline = Instant::now() + LEAVE_TIMEOUT;
+    // Takes effect once a rebalance that is under way has ended.
+    consumer.unsubscribe();
+    while rdkafka_extra::is_member(consumer) && Instant::now() < deadline {
+        client.poll(POLL_TIMEOUT, |_| ());
     }
 }
 

@@ -185,7 +185,7 @@ pub enum DrainResult {
     Interrupted,
 }
 
-/// Polls until `stop` is set, then drains. Runs on its own thread.
+/// Polls until `stop` is set, then drains, and leaves the group. Runs on its own thread.
 ///
 /// # Errors
 /// The topic does not match the epoch, records expired, or the client failed.
@@ -195,7 +195,10 @@ pub fn run(
     on_event: &OnConsumerEvent,
     stop: Arc<AtomicBool>,
 ) -> Result<DrainResult, KafkaError> {
-    Poller::new(Rc::new(new_client(config, assigned, on_event, stop)?)).run()
+    let client = Rc::new(new_client(config, assigned, on_event, stop)?);
+    let drained = Poller::new(Rc::clone(&client)).run();
+    client::leave(&client);
+    drained
 }
 
 /// Creates the client that the polling thread polls. It has not joined its group yet.

@@ -19,7 +19,7 @@ use crate::kafka::{KafkaError, client_error};
 use crate::model::time::format_duration;
 
 /// Maximum wait of one poll.
-const POLL_TIMEOUT: Duration = Duration::from_millis(20);
+pub(super) const POLL_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Interval at which incomplete batches are sent.
 const SEND_INTERVAL: Duration = Duration::from_millis(20);
