@@ -3,14 +3,16 @@
 
 -- Each UTC day that a trip touches has a copy of it, so that a lookup reads one day.
 -- A rowid table with a unique index, not WITHOUT ROWID: paths make the rows kilobytes long.
+-- A history has the versions at which an id was minted, retired, revived, retired and so on. That of
+-- t_star has an odd number of them, that of every other id an even one.
 CREATE TABLE trips (
   device_id     TEXT    NOT NULL,
   bucket        INTEGER NOT NULL,
   end_time      INTEGER NOT NULL,
   start_time    INTEGER NOT NULL,
   t_star        INTEGER NOT NULL,  -- device time of the first-arrived sample
-  minted        INTEGER NOT NULL,  -- version of that sample
-  absorbed      TEXT    NOT NULL,  -- JSON: retired t_star -> version of the merge that retired it
+  kind          TEXT    NOT NULL,  -- trip or stop; so far all are trips
+  ids           TEXT    NOT NULL,  -- JSON: mint point -> its history
   version       INTEGER NOT NULL,  -- 2 * offset of the last record that changed the trip
   partition     INTEGER NOT NULL,
   samples       INTEGER NOT NULL,

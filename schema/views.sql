@@ -35,7 +35,7 @@ CREATE TABLE absorbed_rows (
   end_ms      INTEGER NOT NULL,
   absorbed_ms INTEGER NOT NULL,
   absorbed_id TEXT,
-  version     INTEGER NOT NULL,    -- of the merge
+  version     INTEGER NOT NULL,    -- of the merge that retired it last
   PRIMARY KEY (device_id, start_ms, end_ms, absorbed_ms)
 ) STRICT, WITHOUT ROWID;
 
@@ -77,10 +77,12 @@ CREATE TRIGGER trip_rows_insert AFTER INSERT ON trip_rows BEGIN
       substr(trip_rows.id, 1, length(trip_rows.id) - 20)
         || strftime('%Y%m%dT%H%M%S', retired.key / 1000, 'unixepoch')
         || printf('.%03dZ', retired.key % 1000),
-      retired.value
+      json_extract(retired.value, '$[#-1]')
     FROM trip_rows JOIN trips USING (device_id),
-      json_each(trips.absorbed) AS retired
-    WHERE device_id = new.device_id AND start_ms = new.start_ms AND end_ms = new.end_ms
+      json_each(trips.ids) AS retired
+    -- Of the history of a retired id, the length is even.
+    WHERE json_array_length(retired.value) > 0 AND json_array_length(retired.value) % 2 = 0
+      AND device_id = new.device_id AND start_ms = new.start_ms AND end_ms = new.end_ms
       AND bucket = new.start_ms - new.start_ms % 86400000
       AND trips.start_time = new.start_ms AND trips.end_time = new.end_ms;
 END;

@@ -79,7 +79,7 @@ pub use tstar_core::{
     Arrival, Day, DeviceTime, LogTime, OutOfRange, Outcome, RawSample, Reading, ReadingKind,
     Sample, Timeline, Trip, Version,
 };
-use tstar_core::{codec, identity, timeline};
+use tstar_core::{codec, identity, segment, timeline};
 
 /// The forms of a trip id.
 pub mod id {
@@ -113,7 +113,7 @@ pub mod internals {
         };
     }
     open! {
-        codec http identity kafka log model ops pipeline registry settings simulate sink source
-        store telemetry timeline views
+        codec http identity kafka log model ops pipeline registry segment settings simulate sink
+        source store telemetry timeline views
     }
 }

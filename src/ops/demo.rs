@@ -58,7 +58,7 @@ impl MergedTrip {
     /// The store cannot be read.
     pub(crate) async fn find(store: &impl TripStore) -> anyhow::Result<Option<Self>> {
         let Some(row) = first_merged_row(store).await? else { return Ok(None) };
-        let Some(&retired_ms) = row.absorbed.keys().next() else { return Ok(None) };
+        let Some((retired_ms, _)) = row.absorbed().next() else { return Ok(None) };
         Ok(Some(Self {
             covered_ms: row.start_ms + (row.end_ms - row.start_ms) / 2,
             retired_ms,
@@ -114,7 +114,7 @@ async fn first_merged_row(store: &impl TripStore) -> Result<Option<TripRow>, Sto
     for device in store.devices(DeviceScope::All, None, usize::MAX).await? {
         let trips =
             store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await?;
-        if let Some(merged) = trips.into_iter().find(|trip| !trip.absorbed.is_empty()) {
+        if let Some(merged) = trips.into_iter().find(|trip| trip.absorbed().next().is_some()) {
             return Ok(Some(merged));
         }
     }

@@ -28,7 +28,7 @@ pub(crate) const MIN_SAMPLE: u64 = 48;
 /// Approximate size of a trip as JSON without its path, in bytes: mostly its absorbed ids.
 #[must_use]
 pub(crate) fn approximate_size(row: &TripRow) -> usize {
-    1000 + row.absorbed.len() * (row.device_id.len() * 3 + 32)
+    1000 + row.absorbed().count() * (row.device_id.len() * 3 + 32)
 }
 
 /// What a page contains.

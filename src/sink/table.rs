@@ -81,7 +81,8 @@ impl<C: ProducerClient> TableWriter<C> {
     pub(super) async fn send_erased(&self, topic: &TableTopic, erased: &[TripRow]) -> Result<()> {
         let mut records = Vec::new();
         for row in erased {
-            for t_star_ms in [&row.t_star_ms].into_iter().chain(row.absorbed.keys()) {
+            let others = row.ids.keys().filter(|t_star_ms| **t_star_ms != row.t_star_ms);
+            for t_star_ms in [&row.t_star_ms].into_iter().chain(others) {
                 records.push(topic.tombstone(&row.device_id, *t_star_ms)?);
             }
         }

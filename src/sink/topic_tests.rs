@@ -109,7 +109,8 @@ fn merge(retired: i64) -> Flush {
     let at = |time_ms: i64| Sample::new(DeviceTime(time_ms), (1, 1), [Reading::ABSENT; READINGS]);
     let path = Path::from_sorted([at(0), at(retired)]).unwrap();
     let ids = (1..=retired).map(DeviceTime);
-    let (version, absorbed) = (Version(2), ids.clone().map(|id| (id, Version(2))).collect());
+    let (version, absorbed) =
+        (Version(2), ids.clone().map(|id| (id, vec![Version(2); 2])).collect());
     let trip = Trip::loaded(DeviceTime(0), version, version, absorbed, path);
     let row = TripRow::from_trip("van", &trip, Rules::default().legs());
     let change = Change { kind: ChangeKind::Merged, retired: ids.collect(), row: 0 };

@@ -10,6 +10,7 @@ use crate::codec::is_same_message;
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::segment::Kind;
 use crate::timeline::{LegFilter, day_of};
 
 macro_rules! define_columns {
@@ -110,7 +111,9 @@ cells! {
     Double, value => Cell::Real(value), Cell::Real(value) => Some(*value);
     Text, value => Cell::Text(value), Cell::Text(value) => Some(value.clone());
     Blob, value => Cell::Blob(value), Cell::Blob(value) => Some(value.clone());
-    Versions, map => Cell::Text(serde_json::to_string(&map).expect("a map of numbers")),
+    SegmentKind, kind => Cell::Text(kind.name().to_owned()),
+        Cell::Text(name) => Kind::from_name(name);
+    Histories, map => Cell::Text(serde_json::to_string(&map).expect("a map of numbers")),
         Cell::Text(json) => serde_json::from_str(json).ok();
 }
 
@@ -202,7 +205,7 @@ impl RawRow {
         if day.start_ms() != self.bucket_ms || !row.days().any(|touched| touched == day) {
             return Err(self.malformed("the trip does not touch its day"));
         }
-        let kept = [row.t_star_ms].into_iter().chain(row.absorbed.keys().copied());
+        let kept = row.ids.keys().copied();
         if let Some(lost) = kept.chain(row.driver_ms).find(|at| trip.path().get(*at).is_none()) {
             return Err(self.malformed(format!("the path has no sample at {lost} ms")));
         }

@@ -86,23 +86,23 @@ impl Explanation {
         t_star_ms: DeviceTime,
         epochs: &[Epoch],
     ) -> Result<Self, ViewError> {
-        let absorbed = row.absorbed.iter().map(|(&t_star_ms, &version)| {
+        let absorbed = row.absorbed().map(|(t_star_ms, version)| {
             let id = text_id(&row.device_id, t_star_ms)?;
             Ok(Absorbed { id, log_position: log_position(version, row, epochs) })
         });
-        let retired = row.absorbed.get(&t_star_ms);
+        let retired = row.retired_at(t_star_ms);
         Ok(Self {
             id: text_id(&row.device_id, row.t_star_ms)?,
             requested_id: requested_id.to_owned(),
             matched: Match::classify(t_star_ms, row),
-            retired: retired.map(|&version| log_position(version, row, epochs)),
+            retired: retired.map(|version| log_position(version, row, epochs)),
             device_id: row.device_id.clone(),
             start_time: format_time(row.start_ms.ms()),
             end_time: format_time(row.end_ms.ms()),
             samples: row.samples,
             minted: Minted {
                 time: format_time(row.t_star_ms.ms()),
-                log_position: log_position(row.minted, row, epochs),
+                log_position: log_position(row.minted(), row, epochs),
             },
             absorbed: absorbed.collect::<Result<_, ViewError>>()?,
             last_change: log_position(row.version, row, epochs),

@@ -100,7 +100,7 @@ impl Match {
     pub fn classify(t_star_ms: DeviceTime, row: &TripRow) -> Self {
         if row.t_star_ms == t_star_ms {
             Self::Current
-        } else if row.absorbed.contains_key(&t_star_ms) {
+        } else if row.retired_at(t_star_ms).is_some() {
             Self::Retired
         } else {
             Self::Covers
@@ -181,7 +181,7 @@ pub(crate) fn text_id(device: &str, t_star_ms: DeviceTime) -> Result<String, Vie
 }
 
 fn absorbed_ids(row: &TripRow) -> Result<Vec<String>, ViewError> {
-    row.absorbed.keys().map(|t_star_ms| text_id(&row.device_id, *t_star_ms)).collect()
+    row.absorbed().map(|(t_star_ms, _)| text_id(&row.device_id, t_star_ms)).collect()
 }
 
 fn avg_speed_mps(row: &TripRow) -> Option<f64> {

@@ -286,7 +286,9 @@ async fn devices_come_in_byte_order_and_by_page(store: impl TripStore) {
 
 async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     let mut row = trip("\u{1F69A} '\"; DROP TABLE trips; --", &[10, 12, 14], i64::MAX / 4);
-    row.absorbed = BTreeMap::from([(at(11), Version(9)), (at(12), Version(i64::MAX / 4))]);
+    let history = |versions: &[i64]| versions.iter().copied().map(Version).collect();
+    row.ids.insert(at(11), history(&[2, 9]));
+    row.ids.insert(at(12), history(&[2, 4, 4, i64::MAX / 4]));
     let mut path = row.to_trip().unwrap().path().clone();
     path.name_driver(at(12), Some("O'Hara\n\""));
     (row.path, row.driver) = (encode(&path), Some("O'Hara\n\"".into()));

@@ -100,7 +100,7 @@ fn a_row_written_twice_is_the_same_to_the_timestamp() {
         let mut written = Vec::new();
         for store in [&store, &store, &store.owner()] {
             store.apply(std::slice::from_ref(&row)).await.unwrap();
-            let select = "SELECT bucket, WRITETIME(version), WRITETIME(path), WRITETIME(absorbed)
+            let select = "SELECT bucket, WRITETIME(version), WRITETIME(path), WRITETIME(ids)
                  FROM trips WHERE device_id = 'twice' AND bucket IN ?";
             let buckets = [CqlTimestamp((MIDNIGHT - DAY_MS).ms()), CqlTimestamp(MIDNIGHT.ms())];
             let found: Vec<(CqlTimestamp, i64, i64, i64)> =

@@ -129,7 +129,7 @@ fn check_orders(known: &Known) {
     let (counts, expected) = import(file, known.max_gap_ms);
     check_counts(known, &counts, &expected);
     for row in &expected {
-        assert_eq!((row.t_star_ms, row.absorbed.len()), (row.start_ms, 0), "{:?}", span(row));
+        assert_eq!((row.t_star_ms, row.absorbed().count()), (row.start_ms, 0), "{:?}", span(row));
     }
 
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn check_orders(known: &Known) {
     check_counts(known, &counts, &rows);
     assert_same_spans(&rows, &expected, "reversed");
     for row in &rows {
-        assert_eq!((row.t_star_ms, row.absorbed.len()), (row.end_ms, 0), "{:?}", span(row));
+        assert_eq!((row.t_star_ms, row.absorbed().count()), (row.end_ms, 0), "{:?}", span(row));
     }
 
     for seed in [1, 2] {
@@ -146,7 +146,7 @@ fn check_orders(known: &Known) {
         let (counts, rows) = import(written(folder.path(), "shuffled", &lines), known.max_gap_ms);
         check_counts(known, &counts, &rows);
         assert_same_spans(&rows, &expected, &format!("shuffled by seed {seed}"));
-        let retired: usize = rows.iter().map(|row| row.absorbed.len()).sum();
+        let retired: usize = rows.iter().map(|row| row.absorbed().count()).sum();
         assert!(
             retired > 0 && retired as u64 == counts.arrivals.number_of(Arrival::Merge),
             "{retired} ids retired"

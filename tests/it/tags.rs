@@ -84,8 +84,9 @@ impl Model {
             let minutes: Vec<i64> = minutes.into_iter().collect();
             let id = self.id_of(span);
             let retired = self.ids.range(span.0..=span.1).filter(|other| **other != id);
-            let absorbed = retired.map(|other| (at(*other), Version(version))).collect();
-            TripRow { t_star_ms: at(id), absorbed, ..trip(DEVICE, &minutes, version) }
+            let retired = retired.map(|other| (at(*other), vec![Version(0), Version(version)]));
+            let ids = retired.chain([(at(id), vec![Version(0)])]).collect();
+            TripRow { t_star_ms: at(id), ids, ..trip(DEVICE, &minutes, version) }
         };
         self.spans().into_iter().map(row).collect()
     }

@@ -329,8 +329,8 @@ fn announced(store: &MemoryStore) {
         assert_eq!(change.kind == ChangeKind::Merged, !change.retired.is_empty());
     }
     for row in rows(store) {
-        for t_star_ms in row.absorbed.keys() {
-            assert!(retired.contains(&(row.device_id.clone(), *t_star_ms)), "{row:?}");
+        for (t_star_ms, _) in row.absorbed() {
+            assert!(retired.contains(&(row.device_id.clone(), t_star_ms)), "{row:?}");
         }
     }
 }

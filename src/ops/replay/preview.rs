@@ -84,12 +84,12 @@ async fn count_changes(
                 let Some(last) = rows.last() else { break };
                 from_ms = last.end_ms + 1;
                 for row in rows {
-                    match row.minted >= base {
+                    match row.minted() >= base {
                         true => changes.trips_new += 1,
                         false => changes.trips_grown += u64::from(row.version >= base),
                     }
-                    let merged = row.absorbed.iter().filter(|&(_, &version)| version >= base);
-                    for (&t_star_ms, _) in merged {
+                    let merged = row.absorbed().filter(|&(_, version)| version >= base);
+                    for (t_star_ms, _) in merged {
                         let existing = under.covering(&device, t_star_ms).await?;
                         let exists = existing.is_some_and(|trip| trip.t_star_ms == t_star_ms);
                         changes.ids_retired += u64::from(exists);

@@ -68,7 +68,7 @@ struct ComparedTrip {
 
 impl ComparedTrip {
     fn from_row(row: TripRow) -> Self {
-        let absorbed = row.absorbed.into_keys().collect();
+        let absorbed = row.absorbed().map(|(t_star_ms, _)| t_star_ms).collect();
         let (start_ms, end_ms, t_star_ms) = (row.start_ms, row.end_ms, row.t_star_ms);
         Self { start_ms, end_ms, t_star_ms, absorbed }
     }

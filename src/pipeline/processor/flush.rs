@@ -219,8 +219,7 @@ pub(super) fn row_of(device_id: &str, trip: &Trip, legs: LegFilter, own: i32) ->
 /// The change event of a trip's changes at and past version `since`; depends on the row and `since`
 /// only.
 fn change(trip: &Trip, since: Version) -> Change {
-    let retired = trip.absorbed.iter().filter(|&(_, &merged)| merged >= since);
-    let retired: Vec<DeviceTime> = retired.map(|(&t_star_ms, _)| t_star_ms).collect();
+    let retired: Vec<DeviceTime> = trip.retired_since(since).collect();
     let kind = match (retired.is_empty(), trip.minted >= since) {
         (false, _) => ChangeKind::Merged,
         (true, true) => ChangeKind::Started,

@@ -11,6 +11,7 @@ use scylla::{DeserializeRow, SerializeRow};
 use crate::codec::kind;
 use crate::codec::trip_row::trip_columns;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::segment::Kind;
 use crate::store::raw::{Cell, CellKind, RawRow};
 use crate::store::{Result, RowError, TripRow, WriteGroup};
 use crate::timeline::day_of;
@@ -38,17 +39,17 @@ trait CqlKind: CellKind {
     /// The value to bind.
     fn bind(value: &Self::Value) -> Self::Bound<'_>;
 
-    /// The value of one that was read.
-    fn value(stored: Self::Stored) -> Self::Value;
+    /// The value of one that was read; `None` if no trip can have it.
+    fn value(stored: Self::Stored) -> Option<Self::Value>;
+
+    /// The cell of one that was read.
+    fn stored_cell(stored: Self::Stored) -> Cell {
+        Self::value(stored).map_or(Cell::Null, Self::cell)
+    }
 
     /// The value that null means, if it means one.
     fn null() -> Option<Self::Value> {
         None
-    }
-
-    /// The cell that null means.
-    fn null_cell() -> Cell {
-        Cell::Null
     }
 }
 
@@ -63,8 +64,8 @@ macro_rules! cql_kinds {
                 $bind
             }
 
-            fn value($found: Self::Stored) -> Self::Value {
-                $read
+            fn value($found: Self::Stored) -> Option<Self::Value> {
+                Some($read)
             }
         })*
     };
@@ -79,21 +80,36 @@ cql_kinds! {
     Blob: &'a [u8], Vec<u8>, bytes => bytes, bytes => bytes;
 }
 
-impl CqlKind for kind::Versions {
-    type Bound<'a> = BTreeMap<CqlTimestamp, i64>;
-    type Stored = BTreeMap<CqlTimestamp, i64>;
+impl CqlKind for kind::SegmentKind {
+    type Bound<'a> = &'a str;
+    type Stored = String;
 
-    fn bind(value: &Self::Value) -> Self::Bound<'_> {
-        value.iter().map(|(&at, &version)| (CqlTimestamp(at.ms()), version.0)).collect()
+    fn bind(kind: &Self::Value) -> Self::Bound<'_> {
+        kind.name()
     }
 
-    fn value(stored: Self::Stored) -> Self::Value {
-        stored.into_iter().map(|(at, version)| (DeviceTime(at.0), Version(version))).collect()
+    fn value(stored: Self::Stored) -> Option<Self::Value> {
+        Kind::from_name(&stored)
     }
 
-    /// Neither Scylla nor Cassandra distinguishes an empty map from an absent one.
-    fn null_cell() -> Cell {
-        Self::cell(BTreeMap::new())
+    fn stored_cell(stored: Self::Stored) -> Cell {
+        Cell::Text(stored)
+    }
+}
+
+impl CqlKind for kind::Histories {
+    type Bound<'a> = BTreeMap<i64, Vec<i64>>;
+    type Stored = BTreeMap<i64, Vec<i64>>;
+
+    fn bind(ids: &Self::Value) -> Self::Bound<'_> {
+        let versions = |history: &Vec<Version>| history.iter().map(|it| it.get()).collect();
+        ids.iter().map(|(at, history)| (at.ms(), versions(history))).collect()
+    }
+
+    fn value(stored: Self::Stored) -> Option<Self::Value> {
+        let history = |versions: Vec<i64>| versions.into_iter().map(Version).collect();
+        let ids = stored.into_iter().map(|(at, versions)| (DeviceTime(at), history(versions)));
+        Some(ids.collect())
     }
 }
 
@@ -106,8 +122,12 @@ impl<K: CqlKind> CqlKind for kind::Optional<K> {
         MaybeUnset::from_option(value.as_ref().map(K::bind))
     }
 
-    fn value(stored: Self::Stored) -> Self::Value {
-        Some(K::value(stored))
+    fn value(stored: Self::Stored) -> Option<Self::Value> {
+        K::value(stored).map(Some)
+    }
+
+    fn stored_cell(stored: Self::Stored) -> Cell {
+        K::stored_cell(stored)
     }
 
     fn null() -> Option<Self::Value> {
@@ -166,13 +186,13 @@ macro_rules! define_rows {
                 }
             }
 
-            /// The row; `None` if a column that every trip has is null.
-            fn into_trip_row(self) -> Option<TripRow> {
-                Some(TripRow {
+            /// The row, or the first column that is not one of a trip.
+            fn into_trip_row(self) -> Result<TripRow, String> {
+                Ok(TripRow {
                     device_id: self.device_id,
                     end_ms: DeviceTime(self.end_time.0),
                     start_ms: DeviceTime(self.start_time.0),
-                    $($field: self.$name.map(<$kind>::value).or_else(<$kind>::null)?,)*
+                    $($field: value::<$kind>(self.$name, stringify!($name))?,)*
                 })
             }
         }
@@ -182,7 +202,14 @@ macro_rules! define_rows {
 trip_columns!(define_rows);
 
 fn cell<K: CqlKind>(stored: Option<K::Stored>) -> Cell {
-    stored.map_or_else(K::null_cell, |stored| K::cell(K::value(stored)))
+    stored.map_or(Cell::Null, K::stored_cell)
+}
+
+fn value<K: CqlKind>(stored: Option<K::Stored>, name: &str) -> Result<K::Value, String> {
+    match stored {
+        Some(stored) => K::value(stored).ok_or_else(|| format!("its {name} is not valid")),
+        None => K::null().ok_or_else(|| INCOMPLETE.to_owned()),
+    }
 }
 
 /// The first ms of a day (whole days since 1970).
@@ -264,13 +291,14 @@ impl Raw {
         if !self.has_version() {
             return Ok(None);
         }
-        let error = RowError {
-            device: self.device_id.clone(),
-            bucket: DeviceTime(self.bucket.0),
-            start_ms: DeviceTime(self.start_time.0),
-            end_ms: DeviceTime(self.end_time.0),
-            reason: INCOMPLETE.to_owned(),
-        };
-        self.into_trip_row().map(Some).ok_or(error)
+        let device = self.device_id.clone();
+        let (bucket, start_ms, end_ms) = (self.bucket.0, self.start_time.0, self.end_time.0);
+        self.into_trip_row().map(Some).map_err(|reason| RowError {
+            device,
+            bucket: DeviceTime(bucket),
+            start_ms: DeviceTime(start_ms),
+            end_ms: DeviceTime(end_ms),
+            reason,
+        })
     }
 }

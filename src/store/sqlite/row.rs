@@ -8,6 +8,7 @@ use rusqlite::{Error, Row};
 use crate::codec::kind::{self, ColumnKind};
 use crate::codec::trip_row::trip_columns;
 use crate::model::scalar::{DeviceTime, Version};
+use crate::segment::Kind;
 use crate::store::TripRow;
 use crate::store::raw::COLUMNS;
 
@@ -49,7 +50,21 @@ plain_kinds! {
     Blob, bytes => bytes.as_slice(), identity;
 }
 
-impl SqlKind for kind::Versions {
+impl SqlKind for kind::SegmentKind {
+    fn bind(kind: &Self::Value) -> ToSqlOutput<'_> {
+        kind.name().into()
+    }
+
+    fn read(row: &Row<'_>, at: usize) -> rusqlite::Result<Self::Value> {
+        let name = row.get_ref(at)?.as_str()?;
+        Kind::from_name(name).ok_or_else(|| {
+            let problem = format!("its kind is `{name}`, neither trip nor stop");
+            Error::FromSqlConversionFailure(at, Type::Text, problem.into())
+        })
+    }
+}
+
+impl SqlKind for kind::Histories {
     fn bind(map: &Self::Value) -> ToSqlOutput<'_> {
         serde_json::to_string(map).expect("a map of numbers").into()
     }

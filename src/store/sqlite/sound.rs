@@ -16,12 +16,16 @@ const OTHER_ROW: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS 
 const OTHER_RETIRED: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS t
      JOIN trip_rows AS r ON r.device_id = t.device_id
        AND r.start_ms = t.start_time AND r.end_ms = t.end_time
-     WHERE (SELECT count(*) FROM json_each(t.absorbed)) <> (SELECT count(*) FROM absorbed_rows AS a
+     WHERE (SELECT count(*) FROM json_each(t.ids) AS retired
+         WHERE json_array_length(retired.value) % 2 = 0)
+       <> (SELECT count(*) FROM absorbed_rows AS a
          WHERE a.device_id = t.device_id AND a.start_ms = t.start_time AND a.end_ms = t.end_time)
-       OR EXISTS (SELECT 1 FROM json_each(t.absorbed) AS retired WHERE NOT EXISTS (
+       OR EXISTS (SELECT 1 FROM json_each(t.ids) AS retired
+         WHERE json_array_length(retired.value) % 2 = 0 AND NOT EXISTS (
          SELECT 1 FROM absorbed_rows AS a WHERE a.device_id = t.device_id
            AND a.start_ms = t.start_time AND a.end_ms = t.end_time
-           AND a.absorbed_ms = CAST(retired.key AS INTEGER) AND a.version = retired.value))
+           AND a.absorbed_ms = CAST(retired.key AS INTEGER)
+           AND a.version = json_extract(retired.value, '$[#-1]')))
      LIMIT 1";
 
 impl SqliteStore {

@@ -23,7 +23,8 @@ fn trip(device: &str, samples: i32, absorbed: &[i64]) -> TripRow {
         Sample::new(T + i64::from(nth) * 1000, (nth * 7 - 3, nth * 5 + 1), readings)
     };
     let path = Path::from_sorted((0..samples).map(at)).unwrap();
-    let absorbed = absorbed.iter().map(|after_s| (T + after_s * 1000, Version(4))).collect();
+    let absorbed =
+        absorbed.iter().map(|after_s| (T + after_s * 1000, vec![Version(2), Version(4)])).collect();
     let trip = Trip::loaded(T, Version(2), Version(4), absorbed, path);
     TripRow::from_trip(device, &trip, LegFilter::default())
 }

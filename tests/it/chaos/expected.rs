@@ -263,11 +263,14 @@ impl Expected {
         let what = format!("found {row:?}\nexpected {trip:?}");
         let times = [row.start_ms, row.end_ms, row.t_star_ms].map(DeviceTime::ms);
         assert_eq!(times, [trip.start(), trip.end(), trip.t_star], "{what}");
-        let versions = [row.minted, row.version].map(Version::get);
+        let versions = [row.minted(), row.version].map(Version::get);
         assert_eq!(versions, [trip.minted, trip.version], "{what}");
-        let absorbed: BTreeMap<_, _> =
-            row.absorbed.iter().map(|(t_star, version)| (t_star.ms(), version.get())).collect();
-        assert_eq!(absorbed, trip.absorbed.iter().copied().collect(), "{what}");
+        let versions = |history: &Vec<Version>| history.iter().map(|it| it.get()).collect();
+        let ids = row.ids.iter().map(|(t_star, history)| (t_star.ms(), versions(history)));
+        let expected = trip.absorbed.iter().map(|&(t_star, history)| (t_star, history.to_vec()));
+        let mut expected: BTreeMap<i64, Vec<i64>> = expected.collect();
+        expected.insert(trip.t_star, vec![trip.minted]);
+        assert_eq!(ids.collect::<BTreeMap<_, _>>(), expected, "{what}");
         let driver = row.driver.as_deref().zip(row.driver_ms.map(DeviceTime::ms));
         assert_eq!(driver, trip.driver(), "{what}");
         let mut kept: Vec<_> = trip.kept.iter().map(|fix| (fix.time, self.position(fix))).collect();

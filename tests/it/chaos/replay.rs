@@ -11,8 +11,8 @@ const SAMPLES: usize = 5000;
 
 const COLUMNS: [&str; 20] = [
     "t_star",
-    "minted",
-    "absorbed",
+    "kind",
+    "ids",
     "version",
     "partition",
     "samples",

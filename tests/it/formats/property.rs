@@ -66,8 +66,8 @@ fn trips(format: &Format, points: &[Point], folder: &Path) -> (Vec<TripRow>, u64
             rows.extend(of_device.unwrap());
         }
         for row in &mut rows {
-            (row.minted, row.version) = (Version(0), Version(0));
-            row.absorbed.values_mut().for_each(|version| *version = Version(0));
+            row.version = Version(0);
+            row.ids.values_mut().flatten().for_each(|version| *version = Version(0));
             row.path = without_versions(&row.path);
         }
         (rows, processor.counts().applied, processor.counts().duplicates)

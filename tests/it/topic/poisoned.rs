@@ -14,7 +14,7 @@ const DAY: &str = "2024-05-01";
 const BUCKET: i64 = 1_714_521_600_000;
 
 /// Devices with a corrupt row, each in its own way, and one with a good row.
-const POISONED: [&str; 5] = ["path", "ends", "number", "identity", "column"];
+const POISONED: [&str; 7] = ["path", "ends", "number", "identity", "column", "kind", "ids"];
 const GOOD: &str = "good";
 
 /// A topic that was read into a store, by a daemon that has ended.
@@ -168,7 +168,9 @@ fn a_file_with_poisoned_rows_is_read_on_and_repaired() {
     spoil("ends", "path = (SELECT path FROM trips WHERE device_id = 'good'), samples = 7");
     spoil("number", "samples = 99999999999");
     spoil("identity", "t_star = 999999999999999");
-    spoil("column", "absorbed = '{'");
+    spoil("column", "ids = '{'");
+    spoil("kind", "kind = 'walk'");
+    spoil("ids", "ids = '{\"999999999999999\": [2]}'");
     drop(file);
     site.stays_available();
     site.is_repaired();
@@ -205,7 +207,9 @@ fn a_keyspace_with_poisoned_rows_is_read_on_and_repaired() {
     spoil("ends", "samples = 7");
     spoil("number", "distance_m = NaN");
     spoil("identity", "t_star = 999999999999999");
-    spoil("column", "minted");
+    spoil("column", "ids");
+    spoil("kind", "kind = 'walk'");
+    spoil("ids", "ids = {999999999999999: [2]}");
     site.stays_available();
     site.is_repaired();
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use std::collections::BTreeMap;
-
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tstar::internals::log::Bounds;
@@ -11,6 +9,7 @@ use tstar::internals::log::reference::Reference;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::ops::verify::compare::compare;
+use tstar::internals::segment::Kind;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{AnyStore, DeviceScope, Forget, TripRow, TripStore};
@@ -53,7 +52,7 @@ fn nothing_is_found_in_an_untouched_store() {
             let (all, asc) =
                 ((DeviceTime::MIN, DeviceTime::MAX), tstar::internals::store::Order::Asc);
             let rows = block_on(found.range(&device, all.0, all.1, asc, 1000)).unwrap();
-            merged += rows.iter().filter(|row| !row.absorbed.is_empty()).count();
+            merged += rows.iter().filter(|row| row.absorbed().next().is_some()).count();
             over += rows.iter().filter(|row| row.days().count() > 1).count();
         }
     }
@@ -71,8 +70,8 @@ fn row(device: &str, partition: i32, minute: i64, version: i64) -> TripRow {
         end_ms: start_ms + 60_000,
         start_ms,
         t_star_ms: start_ms,
-        minted: Version(version),
-        absorbed: BTreeMap::new(),
+        kind: Kind::Trip,
+        ids: [(start_ms, vec![Version(version)])].into(),
         version: Version(version),
         partition,
         samples: 2,

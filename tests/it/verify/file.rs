@@ -131,8 +131,8 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
         }
         Value::Integer(value) => Value::Integer(value + 1 + signed(random, 1000)),
         Value::Real(value) => Value::Real(value + [1e-7, 1.0][below(random, 2) as usize]),
-        Value::Text(_) if name == "absorbed" => {
-            Value::Text(format!("{{\"{}\":{}}}", random.next_u32(), random.next_u32()))
+        Value::Text(_) if name == "ids" => {
+            Value::Text(format!("{{\"{}\":[{}]}}", random.next_u32(), random.next_u32()))
         }
         Value::Text(text) => Value::Text(format!("{text}x")),
         Value::Blob(bytes) => {

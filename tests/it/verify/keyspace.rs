@@ -42,8 +42,8 @@ fn rows(store: &SqliteStore) -> Vec<TripRow> {
         all.extend(block_on(rows).unwrap());
     }
     for row in &mut all {
-        (row.version, row.minted) = (row.version + BASE, row.minted + BASE);
-        row.absorbed.values_mut().for_each(|version| *version += BASE);
+        row.version += BASE;
+        row.ids.values_mut().flatten().for_each(|version| *version += BASE);
     }
     all
 }
@@ -163,8 +163,8 @@ fn has_copies(row: &Map<String, Value>) -> bool {
 /// Another value of a column.
 fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
     match (name, value) {
-        ("absorbed", _) => {
-            json!({ random.next_u32().to_string(): random.next_u32() })
+        ("ids", _) => {
+            json!({ random.next_u32().to_string(): [random.next_u32()] })
         }
         ("path", Value::String(hex)) => {
             let mut hex = hex.clone();

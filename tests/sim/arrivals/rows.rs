@@ -12,7 +12,7 @@ pub struct Row {
     pub t_star: DeviceTime,
     pub minted: i64,
     pub version: i64,
-    pub absorbed: BTreeMap<DeviceTime, Version>,
+    pub absorbed: BTreeMap<DeviceTime, Vec<Version>>,
     pub samples: Vec<(Sample, Option<String>)>,
 }
 

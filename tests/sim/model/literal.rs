@@ -28,8 +28,9 @@ pub struct Trip {
     pub t_star: i64,
     pub minted: i64,
     pub version: i64,
-    /// Retired `t_star` and the version of the merge that retired it, in order of retirement.
-    pub absorbed: Vec<(i64, i64)>,
+    /// Retired `t_star`, and the versions at which it was minted and retired; in order of
+    /// retirement.
+    pub absorbed: Vec<(i64, [i64; 2])>,
     /// In arrival order within each trip that was merged.
     pub kept: Vec<Fix>,
     /// The version at which each of them arrived, by its time.
@@ -141,7 +142,7 @@ impl Device {
         left.kept.extend(right.kept);
         left.arrived.extend(right.arrived);
         left.absorbed.extend(right.absorbed);
-        left.absorbed.push((right.t_star, version));
+        left.absorbed.push((right.t_star, [right.minted, version]));
         self.trips.remove(r);
     }
 }

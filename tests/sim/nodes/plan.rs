@@ -118,6 +118,9 @@ fn column_type(text: &str) -> Result<(ColumnType<'static>, bool), Wrong> {
     if let Some(kind) = text.strip_prefix("set<").and_then(|text| text.strip_suffix('>')) {
         return collection(CollectionType::Set(inner(kind)?));
     }
+    if let Some(kind) = text.strip_prefix("list<").and_then(|text| text.strip_suffix('>')) {
+        return collection(CollectionType::List(inner(kind)?));
+    }
     let kind = match text {
         "text" => NativeType::Text,
         "boolean" => NativeType::Boolean,

@@ -76,8 +76,8 @@ fn announced<'e>(events: impl Iterator<Item = &'e Announced>, truth: &Truth) -> 
     let mut merges = BTreeSet::new();
     for event in events.filter(|event| !event.retired.is_empty()) {
         let Some(row) = truth.ever.get(&event.named()) else { continue };
-        let named = row.absorbed.iter().filter(|(t_star, _)| event.retired.contains(t_star));
-        merges.extend(named.map(|(t_star, version)| (event.device, *t_star, version.get())));
+        let named = row.absorbed().filter(|(t_star, _)| event.retired.contains(t_star));
+        merges.extend(named.map(|(t_star, version)| (event.device, t_star, version.get())));
     }
     merges
 }
@@ -103,7 +103,7 @@ pub fn reader(world: &mut World, truth: &Truth) {
     let (device, t_star) = (published[nth].device, published[nth].t_star);
     let found = world.covering(device, t_star);
     let resolves =
-        found.is_some_and(|row| row.t_star_ms == t_star || row.absorbed.contains_key(&t_star));
+        found.is_some_and(|row| row.t_star_ms == t_star || row.retired_at(t_star).is_some());
     if !resolves {
         world.log(|| format!("{t_star:?} of {device} does not resolve"));
         world.bad.insert("I2 id does not resolve");
@@ -205,7 +205,7 @@ impl Announced {
     fn shows(&self, row: &TripRow) -> bool {
         (self.start, self.end, self.samples) == (row.start_ms, row.end_ms, row.samples)
             && self.driver == row.driver
-            && self.absorbed.iter().eq(row.absorbed.keys())
+            && self.absorbed.iter().copied().eq(row.absorbed().map(|(t_star, _)| t_star))
     }
 
     fn overlaps(&self, other: &Self) -> bool {

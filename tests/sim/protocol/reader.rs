@@ -360,7 +360,7 @@ impl Lookup {
         let Question::Id { device, t_star, version, is_uuid } = self.question else {
             unreachable!("it asked for an id")
         };
-        let has_id = |row: &TripRow| row.t_star_ms == t_star || row.absorbed.contains_key(&t_star);
+        let has_id = |row: &TripRow| row.t_star_ms == t_star || row.retired_at(t_star).is_some();
         let mut end = truth.end().into_iter();
         let stays = end.any(|row| device_of(&row) == device && has_id(&row));
         match found {

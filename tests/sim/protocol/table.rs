@@ -90,7 +90,7 @@ fn id(row: &TripRow, t_star_ms: DeviceTime) -> String {
 
 /// What the record of a row shows.
 fn table_trip(row: &TripRow) -> TableTrip {
-    let absorbed: Vec<_> = row.absorbed.keys().map(|t_star_ms| id(row, *t_star_ms)).collect();
+    let absorbed: Vec<_> = row.absorbed().map(|(t_star_ms, _)| id(row, t_star_ms)).collect();
     TableTrip {
         id: id(row, row.t_star_ms),
         start_time: row.start_ms,

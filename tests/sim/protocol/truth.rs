@@ -115,7 +115,7 @@ impl Truth {
                 continue;
             }
             for trip in &device.trips {
-                for &(t_star, version) in &trip.absorbed {
+                for &(t_star, [_, version]) in &trip.absorbed {
                     self.merges.entry((id, DeviceTime(t_star), version)).or_insert(lane);
                 }
                 let named = (id, DeviceTime(trip.t_star), trip.version);
@@ -156,13 +156,13 @@ pub fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     for fix in &kept {
         path.name_driver(DeviceTime(fix.time), fix.driver);
     }
-    let absorbed =
-        trip.absorbed.iter().map(|&(t_star, at)| (DeviceTime(t_star), Version(at))).collect();
+    let retired = trip.absorbed.iter();
+    let absorbed = retired.map(|&(t_star, at)| (DeviceTime(t_star), at.map(Version).to_vec()));
     let trip = Trip::loaded(
         DeviceTime(trip.t_star),
         Version(trip.minted),
         Version(trip.version),
-        absorbed,
+        absorbed.collect(),
         path,
     );
     TripRow { partition, ..TripRow::from_trip(&name(device), &trip, LegFilter::default()) }

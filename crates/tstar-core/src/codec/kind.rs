@@ -1,9 +1,9 @@
 //! Kinds of columns of table `trips`. Each store implements a trait that binds and reads them.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use crate::model::scalar;
+use crate::segment::{Kind, MintPoints};
 
 /// A kind of column: its value in a row, and its types in the schemas.
 #[allow(dead_code, reason = "a test holds the schemas to the types")]
@@ -81,13 +81,23 @@ impl ColumnKind for Blob {
     const SQL: &'static str = "BLOB";
 }
 
-/// Versions by time, ms since 1970. In SQLite a JSON object in ascending order, so that equal maps
-/// give equal texts.
-pub struct Versions;
+/// What a segment is, by its name.
+pub struct SegmentKind;
 
-impl ColumnKind for Versions {
-    type Value = BTreeMap<scalar::DeviceTime, scalar::Version>;
-    const CQL: &'static str = "frozen<map<timestamp, bigint>>";
+impl ColumnKind for SegmentKind {
+    type Value = Kind;
+    const CQL: &'static str = "text";
+    const SQL: &'static str = "TEXT";
+}
+
+/// Mint histories by mint point, ms since 1970. In SQLite a JSON object of arrays in ascending
+/// order, so that equal maps give equal texts. In CQL one cell: a map that is not frozen would
+/// write a tombstone with each row, and merge with another map cell by cell.
+pub struct Histories;
+
+impl ColumnKind for Histories {
+    type Value = MintPoints;
+    const CQL: &'static str = "frozen<map<bigint, frozen<list<bigint>>>>";
     const SQL: &'static str = "TEXT";
 }
 

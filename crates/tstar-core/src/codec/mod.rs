@@ -27,6 +27,9 @@ mod decode;
 mod encode;
 #[cfg(feature = "zstd")]
 mod frame;
+mod ids;
+#[cfg(test)]
+mod ids_tests;
 pub mod kind;
 mod runs;
 pub mod trip_row;

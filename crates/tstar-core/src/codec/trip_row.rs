@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::segment::{Kind, MintPoints};
 use crate::timeline::{LegFilter, PathStats, Trip, day_of};
 
 /// A stored row that is not a valid trip.
@@ -40,10 +41,11 @@ macro_rules! trip_columns {
         $callback! {
             /// Identity time, ms.
             t_star: kind::Time => t_star_ms,
-            /// Version of the first-arrived sample.
-            minted: kind::Version => minted,
-            /// Maps each retired `t_star`, ms, to the version of the merge that retired it.
-            absorbed: kind::Versions => absorbed,
+            /// Whether it is a trip or a stop. So far every row is a trip.
+            kind: kind::SegmentKind => kind,
+            /// Maps each mint point, ms, to the versions at which that id was minted, retired,
+            /// revived, retired and so on. An odd number of them: the id is `t_star`.
+            ids: kind::Histories => ids,
             /// Version of the last sample that changed the trip.
             version: kind::Version => version,
             /// Partition of the log; 0 for files.
@@ -129,8 +131,8 @@ impl TripRow {
             end_ms: last.time_ms,
             start_ms: first.time_ms,
             t_star_ms: trip.t_star_ms,
-            minted: trip.minted,
-            absorbed: trip.absorbed.clone(),
+            kind: Kind::Trip,
+            ids: ids_of(trip),
             version: trip.version,
             partition: 0,
             samples: samples_of(path.len()),
@@ -155,7 +157,7 @@ impl TripRow {
     /// Converts a row to its trip.
     ///
     /// # Errors
-    /// [`RowError`] if the path cannot be decoded or contradicts the columns.
+    /// [`RowError`] if the path cannot be decoded or contradicts the columns, or these each other.
     pub fn to_trip(&self) -> Result<Trip, RowError> {
         let malformed = |reason: String| RowError {
             device: self.device_id.clone(),
@@ -175,9 +177,10 @@ impl TripRow {
         if path.first_driver().unzip() != (self.driver_ms, self.driver.as_deref()) {
             return Err(malformed("the path has another driver than the row".into()));
         }
-        let (t_star_ms, minted, version) = (self.t_star_ms, self.minted, self.version);
-        let absorbed = self.absorbed.clone();
-        let mut trip = Trip::loaded(t_star_ms, minted, version, absorbed, path);
+        let mut absorbed = self.ids.clone();
+        absorbed.remove(&self.t_star_ms);
+        let (minted, version) = (self.minted(), self.version);
+        let mut trip = Trip::loaded(self.t_star_ms, minted, version, absorbed, path);
         trip.partition = Some(self.partition);
         Ok(trip)
     }
@@ -190,8 +193,12 @@ impl TripRow {
         if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {
             return Err("t_star lies outside the trip".to_owned());
         }
+        if self.kind != Kind::Trip {
+            return Err(format!("its kind is {}, and every row is a trip so far", self.kind));
+        }
+        self.check_ids()?;
         // An id without a text form cannot be published.
-        for &t_star_ms in [self.t_star_ms].iter().chain(self.absorbed.keys()) {
+        for &t_star_ms in self.ids.keys() {
             let id = TripId::new(&*self.device_id, t_star_ms).and_then(|id| id.text());
             id.map_err(|error| error.to_string())?;
         }
@@ -211,6 +218,13 @@ impl TripRow {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start_ms <= other.end_ms && other.start_ms <= self.end_ms
     }
+}
+
+/// The mint points of a trip, with their histories.
+fn ids_of(trip: &Trip) -> MintPoints {
+    let mut ids = trip.absorbed.clone();
+    ids.insert(trip.t_star_ms, vec![trip.minted]);
+    ids
 }
 
 /// A number of samples, or of the legs between them, as a column.

@@ -8,8 +8,8 @@ use crate::model::scalar::{DeviceTime, Version};
 /// Approximate memory of a trip without its path: the struct, its map entry; bytes.
 const OVERHEAD: usize = size_of::<Trip>() + 48;
 
-/// Memory of an absorbed `t_star`, including unused capacity, bytes.
-const ABSORBED: usize = 32;
+/// Memory of an absorbed `t_star` with its history, including unused capacity, bytes.
+const ABSORBED: usize = 88;
 
 /// How the changes that no flush has taken yet came. Times are ms of the caller's clock, which may
 /// wrap.
@@ -47,8 +47,8 @@ pub struct Trip {
     pub minted: Version,
     /// Version of the last sample that changed the trip.
     pub version: Version,
-    /// Maps each retired `t_star` to the version of the merge that retired it.
-    pub absorbed: BTreeMap<DeviceTime, Version>,
+    /// Maps each retired `t_star` to the versions at which it was minted and retired.
+    pub absorbed: BTreeMap<DeviceTime, Vec<Version>>,
     /// Partition of the row that the trip was loaded from. `None` after a change: the reader's own.
     pub partition: Option<i32>,
     /// Times of the first and the last sample of the path: most samples are decided by them alone,
@@ -99,7 +99,7 @@ impl Trip {
         t_star_ms: DeviceTime,
         minted: Version,
         version: Version,
-        absorbed: BTreeMap<DeviceTime, Version>,
+        absorbed: BTreeMap<DeviceTime, Vec<Version>>,
         path: Path,
     ) -> Self {
         Self {
@@ -176,7 +176,13 @@ impl Trip {
     #[must_use]
     pub fn has_new_ids(&self) -> bool {
         let Some(since) = self.unflushed else { return false };
-        self.minted >= since || self.absorbed.values().any(|&merged| merged >= since)
+        self.minted >= since || self.retired_since(since).next().is_some()
+    }
+
+    /// The ids that were retired at or past a version.
+    pub fn retired_since(&self, version: Version) -> impl Iterator<Item = DeviceTime> {
+        let is_recent = move |history: &Vec<Version>| history.last() >= Some(&version);
+        self.absorbed.iter().filter(move |(_, it)| is_recent(it)).map(|(&t_star_ms, _)| t_star_ms)
     }
 
     /// Measures how long the changes have waited. `now_ms` is the caller's clock, which may wrap,
@@ -251,7 +257,7 @@ impl Trip {
     pub(super) fn absorb(&mut self, version: Version, later: Self) {
         debug_assert!(self.t_star_ms < later.t_star_ms);
         self.absorbed.extend(later.absorbed);
-        self.absorbed.insert(later.t_star_ms, version);
+        self.absorbed.insert(later.t_star_ms, vec![later.minted, version]);
         if let Some(lowest) = later.unflushed {
             self.mark_unflushed(lowest);
             self.pending.join(later.pending);
@@ -315,7 +321,7 @@ mod tests {
         for (version, time_ms) in [(1, 10), (2, 20), (3, 30)] {
             trip.absorb(Version(version), Trip::new(Version(0), sample(time_ms), None));
         }
-        assert_eq!(trip.memory(), fixed + 4 * 72 + 3 * 32);
+        assert_eq!(trip.memory(), fixed + 4 * 72 + 3 * 88);
     }
 
     /// A trip of the store, of samples at these times.
