@@ -8,10 +8,12 @@
 //! - [`Logins`] changes the OAuth token of clients while they are used. rdkafka asks for one when a
 //!   client is polled, which clients for metadata and administration are not.
 //! - [`topic_id`] asks for the id of a topic.
+//! - [`commit_within`] commits offsets, and waits for the answer no longer than a timeout.
 //! - [`is_member`] returns whether a consumer is in its group. Its close may not leave the group.
 //!
 //! It is the only place with unsafe code, so that the program itself can forbid it.
 
+mod commits;
 mod logins;
 mod members;
 mod records;
@@ -25,6 +27,7 @@ use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
+pub use self::commits::commit_within;
 pub use self::logins::{HasClient, LoggedIn, Logins, NotAccepted, OAuthToken};
 pub use self::members::is_member;
 pub use self::records::{QueuedHeaders, QueuedMessage, RecordConsumer, SharedQueue};

@@ -114,11 +114,19 @@ pub trait GroupClient {
     /// The client fails.
     fn seek(&self, partition: i32, offset: i64) -> KafkaResult<()>;
 
-    /// Commits an offset for each of these partitions.
+    /// Commits an offset for each of these partitions, without waiting: statistics confirm it.
     ///
     /// # Errors
-    /// The client fails or, if synchronous, the brokers refuse or do not answer.
-    fn commit(&self, offsets: &[(i32, i64)], mode: CommitMode) -> KafkaResult<()>;
+    /// The client fails.
+    fn commit_later(&self, offsets: &[(i32, i64)]) -> KafkaResult<()>;
+
+    /// Commits an offset for each of these partitions, and waits for the answer at most until a
+    /// time: while a member waits for others to join the group, the brokers answer nothing else. A
+    /// commit that is not answered may still arrive.
+    ///
+    /// # Errors
+    /// The brokers refuse, or do not answer in time.
+    fn commit_by(&self, offsets: &[(i32, i64)], deadline: Instant) -> KafkaResult<()>;
 
     /// The committed offsets, by partition, of those that have one.
     ///
@@ -262,8 +270,15 @@ impl GroupClient for BaseConsumer<RebalanceContext> {
         Consumer::seek(self, topic(self), partition, Offset::Offset(offset), REQUEST_TIMEOUT)
     }
 
-    fn commit(&self, offsets: &[(i32, i64)], mode: CommitMode) -> KafkaResult<()> {
-        Consumer::commit(self, &offset_list(topic(self), offsets.iter().copied())?, mode)
+    fn commit_later(&self, offsets: &[(i32, i64)]) -> KafkaResult<()> {
+        let offsets = offset_list(topic(self), offsets.iter().copied())?;
+        Consumer::commit(self, &offsets, CommitMode::Async)
+    }
+
+    fn commit_by(&self, offsets: &[(i32, i64)], deadline: Instant) -> KafkaResult<()> {
+        let offsets = offset_list(topic(self), offsets.iter().copied())?;
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        rdkafka_extra::commit_within(self, &offsets, timeout)
     }
 
     fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {

@@ -4,6 +4,9 @@
 //! The client confirms only synchronous commits, and the polling thread must not wait for them. But
 //! its statistics contain the committed offset of the brokers, from the response to each commit.
 
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+
 /// A commit is repeated when this number of statistics does not show it.
 const MAX_UNSEEN: u32 = 3;
 
@@ -85,6 +88,16 @@ impl Commits {
         }
         // Only a synchronous commit can confirm an offset that was committed before: statistics may
         // show it in any case.
+    }
+}
+
+/// Why a commit failed.
+pub(super) fn failure_text(error: &KafkaError) -> String {
+    match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::OperationTimedOut) => {
+            "the brokers are away, or the group waits for another instance to join it".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

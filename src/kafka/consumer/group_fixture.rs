@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rdkafka::consumer::CommitMode;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::mpsc;
@@ -24,6 +23,10 @@ use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::rules::Rules;
 use crate::model::scalar::Version;
+
+/// Its limits for workers to store what they have.
+pub(super) const REVOKE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// An epoch of two partitions, of which the first begins at offset 100.
 pub(super) fn epoch(topic_id: Option<&str>) -> Epoch {
@@ -49,6 +52,8 @@ pub(super) struct FakeGroup {
     pub(super) committed: BTreeMap<i32, i64>,
     /// Refuses commits.
     pub(super) refusal: Cell<Option<Code>>,
+    /// How long the last commit may wait for an answer.
+    pub(super) commit_by: Cell<Option<Instant>>,
     /// No broker answers, until the member is to stop.
     pub(super) is_away: Cell<bool>,
     stop: Arc<AtomicBool>,
@@ -60,7 +65,11 @@ impl FakeGroup {
         let config = ConsumerConfig {
             brokers: Brokers::new("127.0.0.1:9", BTreeMap::new()).unwrap(),
             topic: "samples".into(),
-            member: MemberSettings::new("trips"),
+            member: MemberSettings {
+                revoke_timeout: REVOKE_TIMEOUT,
+                drain_timeout: DRAIN_TIMEOUT,
+                ..MemberSettings::new("trips")
+            },
             assignment: Assignment::Group { from },
             epoch: epoch(None),
             memory: 1 << 20,
@@ -68,8 +77,8 @@ impl FakeGroup {
         let (sender, assigned) = mpsc::unbounded_channel();
         let stop = Arc::<AtomicBool>::default();
         let context = RebalanceContext::new(config, sender, Arc::new(drop), Arc::clone(&stop));
-        let (asked, committed, refusal, is_away) = Default::default();
-        Self { context, assigned, asked, committed, refusal, is_away, stop }
+        let (asked, committed, refusal, commit_by, is_away) = Default::default();
+        Self { context, assigned, asked, committed, refusal, commit_by, is_away, stop }
     }
 
     fn record(&self, request: String) {
@@ -144,8 +153,14 @@ impl GroupClient for FakeGroup {
         Ok(())
     }
 
-    fn commit(&self, offsets: &[(i32, i64)], _: CommitMode) -> KafkaResult<()> {
+    fn commit_later(&self, offsets: &[(i32, i64)]) -> KafkaResult<()> {
+        self.record(format!("commit {offsets:?} later"));
+        Ok(())
+    }
+
+    fn commit_by(&self, offsets: &[(i32, i64)], deadline: Instant) -> KafkaResult<()> {
         self.record(format!("commit {offsets:?}"));
+        self.commit_by.set(Some(deadline));
         self.refusal.get().map_or(Ok(()), |code| Err(ClientError::ConsumerCommit(code)))
     }
 

@@ -185,20 +185,29 @@ pub enum DrainResult {
     Interrupted,
 }
 
-/// Polls until `stop` is set, then drains, and leaves the group. Runs on its own thread.
+/// Polls until `stop` is set, then drains, passes the result to `ended`, and leaves the group. Runs
+/// on its own thread.
 ///
-/// # Errors
-/// The topic does not match the epoch, records expired, or the client failed.
+/// The result does not wait for the client to close: the brokers may keep a request for as long as
+/// other members do not join the group.
+///
+/// The result is an error if the topic does not match the epoch, records expired, or the client
+/// failed.
 pub fn run(
     config: &ConsumerConfig,
     assigned: mpsc::UnboundedSender<AssignedPartition>,
     on_event: &OnConsumerEvent,
     stop: Arc<AtomicBool>,
-) -> Result<DrainResult, KafkaError> {
-    let client = Rc::new(new_client(config, assigned, on_event, stop)?);
-    let drained = Poller::new(Rc::clone(&client)).run();
-    client::leave(&client);
-    drained
+    ended: impl FnOnce(Result<DrainResult, KafkaError>),
+) {
+    match new_client(config, assigned, on_event, stop) {
+        Ok(client) => {
+            let client = Rc::new(client);
+            ended(Poller::new(Rc::clone(&client)).run());
+            client::leave(&client);
+        }
+        Err(error) => ended(Err(error)),
+    }
 }
 
 /// Creates the client that the polling thread polls. It has not joined its group yet.

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use rdkafka::consumer::CommitMode;
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::time::Instant;
@@ -35,6 +34,9 @@ const MIN_BATCH_BYTES: usize = 16 << 10;
 
 /// The clock is read once per this number of records.
 const CLOCK_CHECK_INTERVAL: usize = 64;
+
+/// Minimum time for the brokers to answer a commit, also once the limit of a drain has passed.
+pub(super) const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval of commits.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
@@ -280,7 +282,7 @@ impl<C: RecordClient> Poller<C> {
     fn commit(&mut self) {
         if self.is_group() && self.last_commit.elapsed() >= COMMIT_INTERVAL {
             self.last_commit = Instant::now();
-            self.context().commit_held(self.client.group(), CommitMode::Async);
+            self.context().commit_held(self.client.group(), None);
         }
     }
 
@@ -345,9 +347,10 @@ impl<C: RecordClient> Poller<C> {
             }
         }
         // The commit fails during a rebalance: it is repeated once polling has completed it.
+        let commit_by = deadline.max(Instant::now() + COMMIT_TIMEOUT);
         let is_committed = drained.is_some()
             && (!self.is_group()
-                || self.context().commit_held(self.client.group(), CommitMode::Sync));
+                || self.context().commit_held(self.client.group(), Some(commit_by)));
         let closing = self.closing.as_mut().expect("it drains");
         closing.drained = drained;
         if !is_committed && (drained.is_none() || Instant::now() < deadline) {

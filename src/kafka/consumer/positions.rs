@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rdkafka::consumer::CommitMode;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::time::Instant;
@@ -16,6 +15,9 @@ use crate::model::epoch::Epoch;
 
 /// Time limit for all requests together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time limit for one commit of start offsets.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a newly assigned partition starts.
 pub(super) struct Start {
@@ -122,7 +124,7 @@ fn commit_starts(
     if offsets.is_empty() {
         return Ok(());
     }
-    let request = || match client.commit(offsets, CommitMode::Sync) {
+    let request = || match client.commit_by(offsets, Instant::now() + COMMIT_TIMEOUT) {
         Err(error) if has_left_group(&error) => Ok(Err(error)),
         done => done.map(Ok),
     };

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use rdkafka::consumer::CommitMode;
 use rdkafka::error::KafkaError as ClientError;
 use rdkafka_extra::SharedQueue;
 use tokio::sync::mpsc;
@@ -14,11 +13,12 @@ use tokio::time::Instant;
 use super::client::GroupClient;
 use super::commits::Commits;
 use super::partition_state::PartitionState;
+use super::poller::COMMIT_TIMEOUT;
 use super::positions::Start;
 use super::statistics::PartitionStats;
 use super::{
     AssignedPartition, Assignment, ConsumerConfig, ConsumerEvent, MAX_QUEUED_BATCHES,
-    OnConsumerEvent, positions,
+    OnConsumerEvent, commits, positions,
 };
 use crate::kafka::partition_handle::{PartitionHandle, Restart, WorkerExit};
 use crate::kafka::raw_batch::RawBatch;
@@ -314,15 +314,15 @@ impl RebalanceContext {
         held.values().map(cancel).collect()
     }
 
-    /// Commits the acknowledged offsets that are not committed yet. Returns whether the client
-    /// accepted the commit.
-    pub(super) fn commit_held(&self, client: &impl GroupClient, mode: CommitMode) -> bool {
+    /// Commits the acknowledged offsets that are not committed yet. With a deadline, waits for the
+    /// brokers until then. Returns whether the client, or the brokers, accepted the commit.
+    pub(super) fn commit_held(&self, client: &impl GroupClient, deadline: Option<Instant>) -> bool {
         let mut due = Vec::new();
         for held in self.state().held.values() {
             let acknowledged = held.to_commit();
-            let is_due = match mode {
-                CommitMode::Sync => !held.commits.is_committed(acknowledged),
-                CommitMode::Async => held.commits.is_due(acknowledged),
+            let is_due = match deadline {
+                Some(_) => !held.commits.is_committed(acknowledged),
+                None => held.commits.is_due(acknowledged),
             };
             if is_due {
                 due.push((held.partition, acknowledged));
@@ -335,7 +335,11 @@ impl RebalanceContext {
         if due.is_empty() {
             return true;
         }
-        if let Err(error) = client.commit(&due, mode) {
+        let committed = match deadline {
+            Some(deadline) => client.commit_by(&due, deadline),
+            None => client.commit_later(&due),
+        };
+        if let Err(error) = committed {
             self.warn_not_committed(&error);
             return false;
         }
@@ -343,10 +347,10 @@ impl RebalanceContext {
         for (partition, offset) in due {
             state.note_commit(partition, offset);
             let Some(held) = state.held.get_mut(&partition) else { continue };
-            match mode {
-                CommitMode::Sync => held.mark_committed(offset),
+            match deadline {
+                Some(_) => held.mark_committed(offset),
                 // Statistics will confirm it.
-                CommitMode::Async => held.commits.mark_sent(offset),
+                None => held.commits.mark_sent(offset),
             }
         }
         true
@@ -362,7 +366,7 @@ impl RebalanceContext {
     }
 
     fn warn_not_committed(&self, error: &ClientError) {
-        self.warn(format!("offsets were not committed: {error}"));
+        self.warn(format!("offsets were not committed: {}", commits::failure_text(error)));
     }
 
     /// Processes a rebalance: partitions are assigned to this member, or else revoked.
@@ -460,8 +464,9 @@ impl RebalanceContext {
         offsets.iter().for_each(|&(partition, offset)| {
             self.state().note_commit(partition, offset);
         });
+        let commit_by = deadline.max(Instant::now() + COMMIT_TIMEOUT);
         if !offsets.is_empty()
-            && let Err(error) = client.commit(&offsets, CommitMode::Sync)
+            && let Err(error) = client.commit_by(&offsets, commit_by)
         {
             // The next owner of the partition reads those records again.
             self.warn_not_committed(&error);

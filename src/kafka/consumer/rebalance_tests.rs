@@ -1,10 +1,12 @@
 //! Tests of what a member answers to rebalances.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use rdkafka::types::RDKafkaErrorCode;
 
-use super::super::group_fixture::FakeGroup;
+use super::super::DrainResult;
+use super::super::group_fixture::{DRAIN_TIMEOUT, FakeGroup, REVOKE_TIMEOUT};
 use super::super::poller::Poller;
 use super::*;
 use crate::kafka::topics::StartFrom;
@@ -77,4 +79,31 @@ fn a_start_that_the_group_refuses_is_not_committed_again() {
     assert_eq!(group.take_asked(), asked);
     let error = group.context().fault().unwrap_err().to_string();
     assert!(error.contains("committing where to start"), "{error}");
+}
+
+#[test]
+fn a_commit_waits_for_the_brokers_no_longer_than_the_limit() {
+    let mut group = FakeGroup::new(None);
+    group.committed.insert(1, 150);
+    group.context().rebalanced(&group, true, &[0, 1]);
+    let workers: Vec<_> = std::iter::from_fn(|| group.assigned.try_recv().ok()).collect();
+    let commit_by = |group: &FakeGroup| group.commit_by.take().unwrap();
+    let began = Instant::now();
+    group.context().rebalanced(&group, false, &[1]);
+    let limits = began + REVOKE_TIMEOUT..=Instant::now() + REVOKE_TIMEOUT;
+    assert!(limits.contains(&commit_by(&group)));
+
+    // No answer: others have to join the group before.
+    group.refusal.set(Some(RDKafkaErrorCode::OperationTimedOut));
+    let group = Rc::new(group);
+    let (mut poller, began) = (Poller::new(Rc::clone(&group)), Instant::now());
+    assert_eq!(poller.step(true).unwrap(), None);
+    let limits = began + DRAIN_TIMEOUT..=Instant::now() + DRAIN_TIMEOUT;
+    workers[0].holding.acknowledge(Offset(160));
+    workers[0].holding.end(WorkerExit::Drained);
+    assert_eq!(poller.step(true).unwrap(), None);
+    assert!(limits.contains(&commit_by(&group)));
+    group.refusal.set(None);
+    assert_eq!(poller.step(true).unwrap(), Some(DrainResult::All));
+    assert!(limits.contains(&commit_by(&group)));
 }

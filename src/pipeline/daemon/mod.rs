@@ -20,6 +20,7 @@ pub mod worker;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -40,6 +41,9 @@ use crate::sink::{OpenWorker, Sink};
 use crate::source::{Decoder, DecoderError};
 use crate::store::{AskKeys, StoreError, TripStore};
 use crate::telemetry;
+
+/// Time limit for the client to leave its group at the end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Why the daemon ended.
 #[derive(Debug, thiserror::Error)]
@@ -201,7 +205,7 @@ pub async fn run<T: TripStore + 'static, S: Sink + 'static>(
     telemetry::register_counters();
     let (sender, mut assignments) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
-    let mut polling = poll(&options, sender, Arc::clone(&halt))?;
+    let (mut polling, closed) = poll(&options, sender, Arc::clone(&halt))?;
     let budget = Budget::new(options.pace.memory);
     let (mut tasks, mut counts) = (JoinSet::new(), SampleCounts::default());
     let (mut failed, mut partition_error): (Option<StoreError>, _) = (None, None);
@@ -238,6 +242,13 @@ pub async fn run<T: TripStore + 'static, S: Sink + 'static>(
     while let Some(ended) = tasks.join_next().await {
         counts.add(&joined(ended).counts);
     }
+    if tokio::time::timeout(CLOSE_TIMEOUT, closed).await.is_err() {
+        (options.notify)(DaemonEvent::Warning(
+            "the group was not left in time: its other instances wait until the session of this \
+             one ends, 45 s unless set otherwise"
+                .to_owned(),
+        ));
+    }
     match (failed, drained) {
         (Some(error), _) => Err(error.into()),
         (None, Err(away @ KafkaError::Unreachable { .. })) => {
@@ -254,22 +265,26 @@ fn joined(ended: Result<WorkerReport, tokio::task::JoinError>) -> WorkerReport {
     ended.expect("a partition worker does not panic")
 }
 
+/// How reading ended, once it has, and a message once the client is closed.
+type Polling = (oneshot::Receiver<Result<DrainResult, KafkaError>>, oneshot::Receiver<()>);
+
 /// Starts the polling thread.
 fn poll(
     options: &Options,
     sender: mpsc::UnboundedSender<AssignedPartition>,
     halt: Arc<AtomicBool>,
-) -> Result<oneshot::Receiver<Result<DrainResult, KafkaError>>, DaemonError> {
-    let (done, ended) = oneshot::channel();
+) -> Result<Polling, DaemonError> {
+    let ((done, ended), (closing, closed)) = (oneshot::channel(), oneshot::channel());
     let (plan, notify) = (options.plan.clone(), Arc::clone(&options.notify));
     let on_event: consumer::OnConsumerEvent =
         Arc::new(move |event| notify(DaemonEvent::Consumer(event)));
     let work = move || {
-        let result = consumer::run(&plan, sender, &on_event, halt);
         // There is no receiver if the daemon was dropped.
-        done.send(result).ok();
+        let ended = |result| drop(done.send(result));
+        consumer::run(&plan, sender, &on_event, halt, ended);
+        closing.send(()).ok();
     };
     let thread = std::thread::Builder::new().name("tstar-kafka".into());
     thread.spawn(work).map_err(DaemonError::Thread)?;
-    Ok(ended)
+    Ok((ended, closed))
 }

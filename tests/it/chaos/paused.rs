@@ -62,7 +62,7 @@ fn member<'scope>(
     let on_event: consumer::OnConsumerEvent = Arc::new(|event| println!("{event:?}"));
     let halt = Arc::clone(halt);
     let thread = scope.spawn(move || {
-        consumer::run(&config, to, &on_event, halt).unwrap();
+        consumer::run(&config, to, &on_event, halt, |drained| assert!(drained.is_ok()));
     });
     Member { assigned, thread }
 }

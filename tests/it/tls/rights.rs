@@ -117,7 +117,8 @@ fn check_member(brokers: Brokers) {
     let stopping = Arc::clone(&stop);
     let member = std::thread::spawn(move || {
         let (assigned, _assignments) = tokio::sync::mpsc::unbounded_channel();
-        consumer::run(&config, assigned, &(Arc::new(on_event) as _), stopping)
+        let ended = |drained: Result<_, _>| assert!(drained.is_ok());
+        consumer::run(&config, assigned, &(Arc::new(on_event) as _), stopping, ended);
     });
     loop {
         let event = events.recv_timeout(LIMIT).expect("the group is denied");
@@ -130,7 +131,7 @@ fn check_member(brokers: Brokers) {
     let unmet = readiness.unmet_reason().unwrap();
     assert!(unmet.contains("deny Read on group `strangers`"), "{unmet}");
     stop.store(true, Ordering::Release);
-    member.join().unwrap().unwrap();
+    member.join().unwrap();
 }
 
 /// Checks what is said to users whose listener wants TLS or a login.

@@ -6,7 +6,6 @@ use std::rc::{Rc, Weak};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use rdkafka::consumer::CommitMode;
 use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
@@ -133,6 +132,17 @@ impl SimClient {
         found.expect("there is such a partition")
     }
 
+    /// Notes a commit of a partition that is not held.
+    fn check_held(&self, offsets: &[(i32, i64)]) -> KafkaResult<()> {
+        let process = self.process;
+        self.with(|world, client| {
+            let owns = |of: i32| world.group.owner(of).is_none_or(|owner| owner == process);
+            if !offsets.iter().all(|(of, _)| client.fetch.contains_key(of) || owns(*of)) {
+                world.bad.insert("a commit of a partition that is not held");
+            }
+        })
+    }
+
     /// Leaves the group, as the client does when it is dropped.
     pub fn close(&self) {
         self.with(|_, client| client.is_closing = true).ok();
@@ -245,25 +255,15 @@ impl GroupClient for SimClient {
         })
     }
 
-    fn commit(&self, offsets: &[(i32, i64)], mode: CommitMode) -> KafkaResult<()> {
-        let process = self.process;
-        let holds = |world: &mut World, client: &mut Client| {
-            let owns = |of: i32| world.group.owner(of).is_none_or(|owner| owner == process);
-            offsets.iter().all(|(of, _)| client.fetch.contains_key(of) || owns(*of))
-        };
-        let holds = self.with(holds)?;
-        let schedule = self.schedule();
-        let mut world = lock(&schedule.world);
-        if !holds {
-            world.bad.insert("a commit of a partition that is not held");
-        }
-        match mode {
-            CommitMode::Async => {
-                world.commit_later(self.process, offsets);
-                Ok(())
-            }
-            CommitMode::Sync => world.commit_now(self.process, offsets).map_err(refused),
-        }
+    fn commit_later(&self, offsets: &[(i32, i64)]) -> KafkaResult<()> {
+        self.check_held(offsets)?;
+        lock(&self.schedule().world).commit_later(self.process, offsets);
+        Ok(())
+    }
+
+    fn commit_by(&self, offsets: &[(i32, i64)], _: Instant) -> KafkaResult<()> {
+        self.check_held(offsets)?;
+        lock(&self.schedule().world).commit_now(self.process, offsets).map_err(refused)
     }
 
     fn committed(&self, partitions: &[i32]) -> KafkaResult<BTreeMap<i32, i64>> {
