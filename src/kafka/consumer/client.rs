@@ -96,6 +96,22 @@ pub trait GroupClient {
     /// The client fails.
     fn incremental_unassign(&self, partitions: &[i32]) -> KafkaResult<()>;
 
+    /// Answers that partitions are assigned: reads these, from an offset each.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn answer_assignment(&self, starts: &[(i32, i64)]) -> KafkaResult<()> {
+        if self.is_cooperative() { self.incremental_assign(starts) } else { self.assign(starts) }
+    }
+
+    /// Answers that partitions are revoked: does not read these any more.
+    ///
+    /// # Errors
+    /// The client fails.
+    fn answer_revocation(&self, partitions: &[i32]) -> KafkaResult<()> {
+        if self.is_cooperative() { self.incremental_unassign(partitions) } else { self.unassign() }
+    }
+
     /// Stops fetching partitions.
     ///
     /// # Errors

@@ -379,6 +379,12 @@ impl RebalanceContext {
         };
         if let Err(fault) = result {
             self.state().fault.get_or_insert(fault);
+            // Without an answer, librdkafka would never close.
+            let answered = match is_assigned {
+                true => client.answer_assignment(&[]),
+                false => client.answer_revocation(&[]),
+            };
+            answered.unwrap_or_else(|error| self.warn(error.to_string()));
         }
     }
 
@@ -402,12 +408,7 @@ impl RebalanceContext {
         self.start_partitions(starts.iter().map(start));
         let starts: Vec<_> =
             starts.into_iter().map(|(partition, start)| (partition, start.offset)).collect();
-        let result = if client.is_cooperative() {
-            client.incremental_assign(&starts)
-        } else {
-            client.assign(&starts)
-        };
-        result.map_err(client_error("assigning partitions"))
+        client.answer_assignment(&starts).map_err(client_error("assigning partitions"))
     }
 
     fn revoke(&self, client: &impl GroupClient, partitions: &[i32]) -> Result<(), KafkaError> {
@@ -438,12 +439,7 @@ impl RebalanceContext {
         }
         // Without those that were not taken.
         let partitions: Vec<i32> = revoked.iter().map(|held| held.partition).collect();
-        let result = if client.is_cooperative() {
-            client.incremental_unassign(&partitions)
-        } else {
-            client.unassign()
-        };
-        result.map_err(client_error("revoking partitions"))
+        client.answer_revocation(&partitions).map_err(client_error("revoking partitions"))
     }
 
     /// Waits for the workers of revoked partitions to store what they have, and commits that.
