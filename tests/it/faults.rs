@@ -28,17 +28,20 @@ const MARKS: [&[u8]; 3] = [b"", b"\xef\xbb\xbf", b"\n"];
 /// Time limit of a wait, generous enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Polls until there is a result.
+/// Polls until there is a result. A question that starts a command costs as much as the process
+/// that is waited for: pauses grow with the cost, up to a tenth of what was waited.
 #[track_caller]
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    const LEAST: Duration = Duration::from_millis(2);
     let began = Instant::now();
     loop {
+        let asked = Instant::now();
         if let Some(answer) = ask() {
             return answer;
         }
         assert!(began.elapsed() < LIMIT, "waited too long for {what}");
-        // Leave the processor to the process that is waited for.
-        std::thread::park_timeout(Duration::from_millis(2));
+        let pause = (4 * asked.elapsed()).min(began.elapsed() / 10);
+        std::thread::park_timeout(pause.max(LEAST));
     }
 }
 
