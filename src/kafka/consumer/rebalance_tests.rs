@@ -1,7 +1,6 @@
 //! Tests of what a member answers to rebalances.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use rdkafka::types::RDKafkaErrorCode;
 
