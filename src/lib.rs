@@ -77,7 +77,7 @@ mod web;
 
 pub use tstar_core::{
     Arrival, Day, DeviceTime, LogTime, OutOfRange, Outcome, RawSample, Reading, ReadingKind,
-    Sample, Timeline, Trip, Version,
+    Sample, Segment, Timeline, Version,
 };
 use tstar_core::{codec, identity, segment, timeline};
 
@@ -98,7 +98,7 @@ pub mod path {
 /// The settings that decide trips.
 pub mod rules {
     pub use tstar_core::model::limits::{
-        ClockGuard, ClockViolation, FilterReason, LegFilter, Limits, MovementFilter,
+        ClockGuard, ClockViolation, FilterReason, LegFilter, MovementFilter, SegmentRules,
     };
     pub use tstar_core::model::rules::{Rules, SpeedUnit, TimeUnit, UnknownRules};
 }

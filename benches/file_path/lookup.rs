@@ -1,6 +1,5 @@
 //! Lookups in process: the store's answer compared with a bare query of the same rows.
 
-use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
@@ -12,11 +11,12 @@ use rusqlite::{Connection, OpenFlags, params};
 use tokio::runtime::Runtime;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, Version};
+use tstar::internals::segment::MintPoints;
 use tstar::internals::simulate::START_MS;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{TripRow, TripStore as _};
-use tstar::internals::timeline::{LegFilter, Path, RawSample, Sample, Trip, day_of};
+use tstar::internals::timeline::{LegFilter, Path, RawSample, Sample, day_of};
 
 use crate::child::own_cpu;
 use crate::http;
@@ -138,9 +138,12 @@ fn fill(
     let (mut spans, mut rows) = (Vec::new(), Vec::new());
     for number in 0..trips {
         let begin_ms = START_MS + i64::from(number / devices) * EACH_MS;
-        let trip = trip(i64::from(number), begin_ms, random)?;
-        spans.push((trip.start_ms(), trip.end_ms()));
-        rows.push(TripRow::from_trip(&device(number % devices), &trip, LegFilter::default()));
+        let path = path(begin_ms, random)?;
+        let (start_ms, version) = (path.first().time_ms, Version(i64::from(number)));
+        spans.push((start_ms, path.last().time_ms));
+        let ids = (&MintPoints::new(start_ms, version), version);
+        let device = device(number % devices);
+        rows.push(TripRow::from_path(&device, &path, ids, LegFilter::default()));
         if rows.len() == ROWS || number + 1 == trips {
             runtime.block_on(store.apply(&rows))?;
             rows.clear();
@@ -149,8 +152,8 @@ fn fill(
     Ok(spans)
 }
 
-/// A trip of 10 to 30 samples, 5 to 60 s apart, that starts at random within [`EACH_MS`].
-fn trip(version: i64, begin_ms: DeviceTime, random: &mut ChaCha8Rng) -> anyhow::Result<Trip> {
+/// A path of 10 to 30 samples, 5 to 60 s apart, that starts at random within [`EACH_MS`].
+fn path(begin_ms: DeviceTime, random: &mut ChaCha8Rng) -> anyhow::Result<Path> {
     let mut time_ms = begin_ms + between(random, 0, EACH_MS / 2);
     let (mut lat, mut lon) = (degrees(random, 60), degrees(random, 170));
     let mut samples = Vec::new();
@@ -161,9 +164,7 @@ fn trip(version: i64, begin_ms: DeviceTime, random: &mut ChaCha8Rng) -> anyhow::
         let raw = RawSample { time_ms, lat, lon, ..RawSample::default() };
         samples.push(Sample::quantised(&raw).ok().context("a field is out of range")?);
     }
-    let path = Path::from_sorted(samples).context("times do not rise")?;
-    let t_star_ms = path.first().time_ms;
-    Ok(Trip::loaded(t_star_ms, Version(version), Version(version), BTreeMap::new(), path))
+    Path::from_sorted(samples).context("times do not rise")
 }
 
 /// A random angle from `-max` to `max` degrees.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use anyhow::{Context as _, ensure};
 use tstar::internals::model::scalar::{DeviceTime, Version};
-use tstar::internals::timeline::{Arrival, Limits, Outcome, Timeline, Trip, day_of};
+use tstar::internals::segment::{Arrival, Outcome, Outline, Segment, SegmentRules, Timeline};
+use tstar::internals::timeline::Sample;
 
 use crate::log::{Arrived, Log, slot_of};
 
@@ -130,11 +131,11 @@ pub fn read(
     way: Way,
     watcher: &mut impl Watcher,
 ) -> anyhow::Result<History> {
-    let (mut log, limits) = (Log::new(devices)?, Limits::default());
+    let (mut log, rules) = (Log::new(devices)?, SegmentRules::default());
     let mut history = History::default();
     let mut fleet: Vec<_> = (0..devices)
         .map(|_| Device {
-            timeline: Timeline::default(),
+            timeline: Timeline::in_memory(),
             open: Vec::new(),
             settled_ms: DeviceTime::MIN,
         })
@@ -142,16 +143,21 @@ pub fn read(
     let (mut nth, mut is_taken) = (0, way != Way::TakenOver);
     while history.trips.len() < begun {
         if !is_taken && history.trips.len() >= begun / 2 {
-            fleet.iter_mut().for_each(|device| device.timeline = taken_over(&device.timeline));
+            let others = fleet.iter_mut();
+            others.for_each(|device| device.timeline = taken_over(&rules, &device.timeline));
             is_taken = true;
         }
         let arrived = log.arrival()?;
         let device = &mut fleet[slot_of(arrived.device)];
         let record = if let Way::Batches(samples) = way { nth / samples } else { nth };
-        let reach_ms = arrived.sample.time_ms - limits.max_gap_ms;
+        let reach_ms = arrived.sample.time_ms - rules.max_gap_ms;
         ensure!(reach_ms > device.settled_ms, "a sample reached an evicted trip");
         let version = 2 * record.cast_signed();
-        let outcome = device.timeline.absorb(&limits, Version(version), arrived.sample, None);
+        let outcome = device.timeline.absorb(
+            &rules,
+            Sample { version: Version(version), ..arrived.sample },
+            None,
+        );
         if let Outcome::Applied(arrival) = outcome {
             if arrival == Arrival::New {
                 let before_ms = arrived.sample.time_ms - SETTLED_MS;
@@ -189,7 +195,7 @@ impl Device {
     ) -> anyhow::Result<Change<'a>> {
         let time_ms = arrived.sample.time_ms;
         let now = self.timeline.covering(time_ms).context("a kept sample has a trip")?;
-        let (t_star_ms, span) = (now.t_star_ms, (now.start_ms(), now.end_ms()));
+        let (t_star_ms, span) = (now.t_star_ms(), (now.start_ms(), now.end_ms()));
         if arrival == Arrival::New {
             let trip = u32::try_from(history.trips.len())?;
             self.open.push((t_star_ms, trip));
@@ -214,7 +220,8 @@ impl Device {
             };
             let at = self.open.iter().position(is_retired).context("a merge joins two trips")?;
             retired = self.open.remove(at).1;
-            ensure!(now.absorbed.contains_key(&history.trips[retired as usize].t_star_ms));
+            let points = &now.outline().points;
+            ensure!(points.get(history.trips[retired as usize].t_star_ms).is_some());
             history.trips[retired as usize].into = trip;
             history.trips[retired as usize].retired = nth;
         }
@@ -226,21 +233,13 @@ impl Device {
 }
 
 /// The timeline of another owner that has loaded the rows of this one.
-fn taken_over(timeline: &Timeline) -> Timeline {
-    let rows: Vec<_> = timeline
-        .trips()
-        .map(|trip| {
-            let path = trip.path().clone();
-            let absorbed = trip.absorbed.clone();
-            Trip::loaded(trip.t_star_ms, trip.minted, trip.version, absorbed, path)
-        })
-        .collect();
-    let mut days: Vec<_> =
-        rows.iter().flat_map(|row| [day_of(row.start_ms()), day_of(row.end_ms())]).collect();
-    days.sort_unstable();
-    days.dedup();
-    let mut taken = Timeline::default();
-    taken.insert_loaded(&days, rows, Version(i64::MAX));
+fn taken_over(rules: &SegmentRules, timeline: &Timeline) -> Timeline {
+    let row = |trip: &Segment| {
+        let Outline { kind, points, version, .. } = trip.outline().clone();
+        Segment::loaded(rules, kind, points, version, trip.path().clone())
+    };
+    let mut taken = Timeline::in_memory();
+    taken.insert_loaded(rules, &[], timeline.segments().map(row).collect(), Version::MAX);
     taken
 }
 

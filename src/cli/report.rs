@@ -6,8 +6,8 @@ use clap::ValueEnum;
 
 use crate::ops::ingest::{ImportProblem, IngestOutcome, Warning, conflicting};
 use crate::pipeline::processor::{ArrivalCounts, KeyChanges, SampleCounts};
+use crate::segment::Arrival;
 use crate::telemetry::counts::ReportedCount;
-use crate::timeline::Arrival;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -206,6 +206,8 @@ fn effect_on_trip(kind: Arrival) -> Option<&'static str> {
         Arrival::Inside => Some("fell inside"),
         Arrival::Beginning => Some("extended its beginning"),
         Arrival::Merge => Some("joined two trips"),
+        Arrival::Split => Some("divided it"),
+        Arrival::Turn => Some("made a stop of it, or of a stop"),
     }
 }
 

@@ -8,7 +8,8 @@ use crate::codec::trip_row::TripRow;
 use crate::model::change::{Change, ChangeKind};
 use crate::model::scalar::{DeviceTime, Version};
 use crate::model::time::format_time;
-use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+use crate::segment::{SegmentRules, Timeline};
+use crate::timeline::{LegFilter, RawSample, Sample};
 use crate::views::{
     Detail, Explanation, Extras, Form, Match, TripJson, TripWriter, event, text_id,
 };
@@ -31,16 +32,20 @@ pub(crate) fn time(minutes: i64) -> String {
 
 /// The trip of the worked example in `docs/concepts.md`: minute 6 arrives last, and merges two.
 fn row() -> TripRow {
-    let mut timeline = Timeline::default();
+    let mut timeline = Timeline::in_memory();
     for (record, minutes) in (0..).zip([10_i32, 12, 0, 2, 6]) {
         let moved = f64::from(minutes) * 1e-4;
         let (time_ms, lat, lon) = (at(minutes.into()), 52.52 + moved, 13.41 + moved);
         let raw = RawSample { time_ms, lat, lon, ..RawSample::default() };
         let sample = Sample::quantised(&raw).expect("its values are in range");
-        timeline.absorb(&Limits::default(), Version(2 * record), sample, None);
+        timeline.absorb(
+            &SegmentRules::default(),
+            Sample { version: Version(2 * record), ..sample },
+            None,
+        );
     }
-    let trip = timeline.trips().next().expect("samples make a trip");
-    TripRow::from_trip(DEVICE, trip, LegFilter::default())
+    let trip = timeline.segments().next().expect("samples make a trip");
+    TripRow::from_segment(DEVICE, trip, LegFilter::default())
 }
 
 /// The id of a time.

@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::sessions::MAX_AGE_S;
 use super::token::Right;
 use crate::model::time::format_time;
-use crate::timeline::Limits;
+use crate::segment::SegmentRules;
 
 /// A login request.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -117,6 +117,6 @@ pub(crate) async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
 }
 
 fn example() -> PageSettings {
-    let (version, max_gap_ms) = (env!("CARGO_PKG_VERSION"), Limits::default().max_gap_ms);
+    let (version, max_gap_ms) = (env!("CARGO_PKG_VERSION"), SegmentRules::default().max_gap_ms);
     PageSettings { stream: true, version, max_gap_ms, now: time(20), ..PageSettings::default() }
 }

@@ -47,6 +47,13 @@ pub struct Forget {
 }
 
 impl Forget {
+    /// Whether it erases a row that ends at a time and has a version. What a later record leaves
+    /// before the end of the erased range stays.
+    #[must_use]
+    pub fn erases(&self, end_ms: DeviceTime, version: Version) -> bool {
+        end_ms < self.before_ms && version < self.version
+    }
+
     /// Combines two forgets of a device: the newer version, and the later `before`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

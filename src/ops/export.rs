@@ -235,8 +235,9 @@ mod tests {
 
     use super::*;
     use crate::model::scalar::Version;
+    use crate::segment::MintPoints;
     use crate::store::memory::{ApplyRows as _, MemoryStore};
-    use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
+    use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample};
 
     /// A trip of samples at these hours.
     fn trip(hours: &[i64], version: i64) -> TripRow {
@@ -245,8 +246,8 @@ mod tests {
         };
         let path = Path::from_sorted(hours.iter().map(at)).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
-        let trip = Trip::loaded(t_star, version, version, [].into(), path);
-        TripRow::from_trip("truck-17", &trip, LegFilter::default())
+        let ids = MintPoints::new(t_star, version);
+        TripRow::from_path("truck-17", &path, (&ids, version), LegFilter::default())
     }
 
     fn all() -> Selection {

@@ -18,8 +18,8 @@ const MAX_SAMPLES: u64 = 100_000;
 /// Something that is hardly meant so. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_duration_reached`,
-    /// `max_samples_reached`, `speed_unit`, `jumps`, `swapped` or `no_records`.
+    /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_samples_reached`,
+    /// `speed_unit`, `jumps`, `swapped` or `no_records`.
     pub warning: &'static str,
     /// Number of records, samples, bytes, intervals, trips or legs that show it.
     pub count: u64,
@@ -75,13 +75,11 @@ impl ImportWatch {
         counts: &SampleCounts,
         limited: &LimitedTrips,
     ) -> Vec<Warning> {
-        let [by_duration, by_samples] = limit_warnings(rules, limited);
         let warnings = [
             all_skipped(counts),
             conflicting(counts),
             heartbeat_near_gap(&self.stats, rules),
-            by_duration,
-            by_samples,
+            limit_warning(rules, limited),
             speed_unit(&self.stats, rules),
             jumps(&self.stats, rules),
             swapped(self.swapped.as_ref(), self.stats.samples),
@@ -163,20 +161,15 @@ fn heartbeat_near_gap(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
     Some(Warning { warning: "heartbeat_near_gap", count, message })
 }
 
-fn limit_warnings(rules: &Rules, limited: &LimitedTrips) -> [Option<Warning>; 2] {
-    let warning = |warning, count: usize, limit: String| {
-        let message = format!(
-            "{count} trips reached {limit}, so that what follows is another trip: either their \
-             device never falls silent, or the limit is too low"
-        );
-        (count > 0).then_some(Warning { warning, count: count as u64, message })
-    };
-    let max_duration = format!("--max-duration, {}", format_duration(rules.max_duration_ms));
-    let max_samples = format!("--max-samples, {}", rules.max_samples);
-    [
-        warning("max_duration_reached", limited.by_duration(), max_duration),
-        warning("max_samples_reached", limited.by_samples(), max_samples),
-    ]
+fn limit_warning(rules: &Rules, limited: &LimitedTrips) -> Option<Warning> {
+    let count = limited.count();
+    let message = format!(
+        "{count} trips have --max-samples, {}; what else lies in them is in the dead letters: either \
+         their device never falls silent, or the limit is too low",
+        rules.max_samples
+    );
+    let warning = "max_samples_reached";
+    (count > 0).then_some(Warning { warning, count: count as u64, message })
 }
 
 /// Reported speeds that differ from those along the track by the factor of another unit.

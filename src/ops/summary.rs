@@ -182,10 +182,10 @@ fn day_text(time_ms: DeviceTime) -> String {
 
 impl Sums {
     fn from_trip(row: &TripRow, rule: StopRule) -> Result<Self, SummaryError> {
-        let trip = row
-            .to_trip()
+        let path = row
+            .to_path()
             .map_err(|source| SummaryError::Row { device: row.device_id.clone(), source })?;
-        let moving_ms = moving_ms(trip.path(), &stops(trip.path(), rule));
+        let moving_ms = moving_ms(&path, &stops(&path, rule));
         let duration_ms = row.end_ms - row.start_ms;
         #[expect(clippy::cast_possible_truncation, reason = "far below 2^63")]
         let distance_dm = (row.distance_m * 10.0).round() as i64;

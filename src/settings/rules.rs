@@ -31,7 +31,6 @@ fn copy_map(from: &Rules, to: &mut Rules) {
 /// The settings that decide trips, by key.
 pub(super) const SETTINGS: &[(&str, CopyRules)] = settings_of_rules! {
     "max_gap" => max_gap_ms;
-    "max_duration" => max_duration_ms;
     "max_samples" => max_samples;
     "min_time" => min_time_ms;
     "max_future" => max_future_ms;
@@ -70,7 +69,6 @@ impl Settings {
         let quanta = |value: f64, per_unit: f64| (value * per_unit).round() as i32;
         Rules {
             max_gap_ms: self.max_gap_ms,
-            max_duration_ms: self.max_duration_ms,
             max_samples: u32::try_from(self.max_samples).unwrap_or(u32::MAX),
             min_time_ms: self.min_time_ms,
             max_future_ms: self.max_future_ms,

@@ -78,12 +78,6 @@ settings! {
         help: "Samples at most this far apart share a trip",
     }
 
-    /// Maximum span of a trip, ms.
-    max_duration_ms: i64 {
-        key: "max_duration", default: "24h", syntax: DURATION, flags: [Rules],
-        help: "Maximum span of a trip",
-    }
-
     /// Maximum number of samples of a trip.
     max_samples: u64 {
         key: "max_samples", default: "100000", syntax: COUNT, flags: [Rules],

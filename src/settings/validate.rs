@@ -43,17 +43,10 @@ impl Settings {
         let year_ms = 366 * DAY_MS;
         let text = format_duration;
         let mut problems = Problems::default();
-        problems.check(
-            self.max_gap_ms <= self.max_duration_ms,
-            &["max_gap", "max_duration"],
-            format!(
-                "max_gap ({}) must not be longer than max_duration ({})",
-                text(self.max_gap_ms),
-                text(self.max_duration_ms)
-            ),
-        );
+        // Of longer gaps, a trip that takes less than a day could fill it, and be cut at midnight.
+        let message = format!("max_gap must be at most 6h, not {}", text(self.max_gap_ms));
+        problems.check(self.max_gap_ms <= DAY_MS / 4, &["max_gap"], message);
         for (key, value_ms) in [
-            (&["max_duration"], self.max_duration_ms),
             (&["max_staleness"], ms(self.flush.max_staleness)),
             (&["settle"], self.settle_ms),
             (&["drain_timeout"], ms(self.member.drain_timeout)),

@@ -10,7 +10,8 @@ use super::random::Random;
 use super::route::Drive;
 use super::{DeadReason, Ledger, START_MS, malformed};
 use crate::model::scalar::DeviceTime;
-use crate::timeline::{Limits, Sample};
+use crate::segment::SegmentRules;
+use crate::timeline::Sample;
 
 /// Maximum skipped points per device; further ones are never sent.
 const MAX_SKIPPED: usize = 64;
@@ -21,7 +22,7 @@ const ENOUGH_SKIPPED: usize = 8;
 /// Maximum device time over skipped points, ms; well below `max_gap`.
 const MAX_SKIP_MS: i64 = 120_000;
 
-/// Maximum span of a trip, ms; well below `max_duration`.
+/// Maximum span of a trip, ms.
 const MAX_SPAN_MS: i64 = 12 * 3_600_000;
 
 /// Minimum and maximum samples of a trip.
@@ -140,7 +141,7 @@ impl Device {
 
     /// Starts a trip after the former one, in its middle: earlier points are left for beginnings.
     fn begin_trip(&mut self, ledger: &Ledger, random: &mut Random) -> i64 {
-        let max_gap_ms = Limits::default().max_gap_ms;
+        let max_gap_ms = SegmentRules::default().max_gap_ms;
         let after_ms = self.trip.as_ref().map_or(START_MS, |trip| trip.time_ms(trip.last));
         let base_ms = after_ms + max_gap_ms + random.between(60_000, 2_400_000);
         let wanted = random.between(TRIP_SAMPLES.0, TRIP_SAMPLES.1);
@@ -230,7 +231,7 @@ impl Device {
         let point = trip.last + 1 + skip;
         if let Some(satellite) = trip.satellite {
             let gap_ms = trip.time_ms(satellite.point) - trip.time_ms(point);
-            if gap_ms <= Limits::default().max_gap_ms {
+            if gap_ms <= SegmentRules::default().max_gap_ms {
                 return None;
             }
         }
@@ -244,7 +245,7 @@ impl Device {
     /// Starts a new trip more than `max_gap` after the end, near enough for one sample to bridge.
     fn begin_satellite(&mut self, random: &mut Random) -> i64 {
         let trip = self.trip.as_mut().expect("a trip was started");
-        let max_gap_ms = Limits::default().max_gap_ms;
+        let max_gap_ms = SegmentRules::default().max_gap_ms;
         let far = random.between(max_gap_ms * 6 / 5, max_gap_ms * 9 / 5) / trip.step_ms;
         let point = trip.last + far;
         trip.satellite = Some(Satellite { point, wait: random.below(8) + 2 });

@@ -1,6 +1,7 @@
 use super::*;
 use crate::model::scalar::Version;
-use crate::timeline::{Arrival, Limits, Outcome, RawSample, Sample, Timeline};
+use crate::segment::{Arrival, Outcome, Segment, SegmentRules, Timeline};
+use crate::timeline::{RawSample, Sample};
 use std::collections::BTreeMap;
 
 /// The arrival mix of the contract: end, inside, beginning, merge.
@@ -35,13 +36,13 @@ impl Counts {
 }
 
 fn counted(settings: &FleetSettings) -> Counts {
-    let limits = Limits::default();
+    let limits = SegmentRules::default();
     let mut counts = Counts::default();
     let mut timelines: BTreeMap<u32, Timeline> = BTreeMap::new();
     for (event, version) in Fleet::new(settings).unwrap().zip(0..) {
         let Content::Good { sample, driver } = event.content else { continue };
-        let timeline = timelines.entry(event.device).or_default();
-        match timeline.absorb(&limits, Version(version), sample, driver) {
+        let timeline = timelines.entry(event.device).or_insert_with(Timeline::in_memory);
+        match timeline.absorb(&limits, Sample { version: Version(version), ..sample }, driver) {
             Outcome::Applied(Arrival::New) => counts.new += 1,
             Outcome::Applied(Arrival::End) => counts.mix[0] += 1,
             Outcome::Applied(Arrival::Inside) => counts.mix[1] += 1,
@@ -49,14 +50,13 @@ fn counted(settings: &FleetSettings) -> Counts {
             Outcome::Applied(Arrival::Merge) => counts.mix[3] += 1,
             Outcome::Duplicate { conflict: Some(_) } => counts.conflicting += 1,
             Outcome::Duplicate { conflict: None } => counts.exact += 1,
-            Outcome::TripFull => panic!("no trip of the fleet meets a limit"),
+            Outcome::Applied(_) | Outcome::Full => panic!("no trip of the fleet is cut or full"),
         }
     }
     for timeline in timelines.values() {
-        timeline.check(&limits);
-        for trip in timeline.trips() {
-            assert!(trip.end_ms() - trip.start_ms() < limits.max_duration_ms / 4 * 3);
-        }
+        timeline.check();
+        let is_short = |trip: &Segment| trip.end_ms() - trip.start_ms() < 18 * 3_600_000;
+        assert!(timeline.segments().all(is_short), "no midnight cuts it");
     }
     counts
 }

@@ -4,9 +4,10 @@
 //! Consumers go by the order of records, so an instance that has lost a partition must not write
 //! what is older. Each input partition has a transactional id; its owner begins to use it before it
 //! loads trips, which fences the owner before it. So whatever a writer loads includes all that was
-//! written before, since the store gets a trip first, and what it may find beyond its position is
-//! written again. A writer that is fenced, or of which it is unclear whether a transaction was
-//! committed, starts again in this order if it still has the partition.
+//! written before, since the store gets a trip first. Of what it finds beyond its position it sends
+//! nothing until that is passed, and then also no value for every id that was ever retired. A
+//! writer that is fenced, or of which it is unclear whether a transaction was committed, starts
+//! again in this order if it still has the partition.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::kafka::transactions::{TransactionClient, TransactionRecord};
 use crate::model::epoch::Division;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
-use crate::store::{Flush, Result, StoreError, TripRow};
+use crate::store::{Flush, Result, StoreError, TripRow, WriteGroup};
 use crate::views::table::TableFormat;
 use crate::views::text_id;
 
@@ -66,7 +67,8 @@ impl<C: ProducerClient> TableWriter<C> {
     /// Sends the trips that a flush changed, and no value for the ids that this retires.
     pub(super) async fn send_changes(&self, topic: &TableTopic, flush: &Flush) -> Result<()> {
         let mut records = Vec::new();
-        for (change, row) in flush.changes() {
+        let groups = flush.groups.iter().filter(|group| !group.in_past);
+        for (change, row) in groups.flat_map(WriteGroup::events) {
             if topic.is_written_by(self.handle.partition(), row) {
                 records.push(topic.trip(row)?);
                 for t_star_ms in &change.retired {
@@ -162,8 +164,9 @@ mod tests {
     use crate::model::epoch::Epoch;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
+    use crate::segment::{SegmentRules, Timeline};
     use crate::store::{Change, WriteGroup};
-    use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+    use crate::timeline::{LegFilter, RawSample, Sample};
 
     fn topic(partitioner: Partitioner) -> TableTopic {
         let epoch = Epoch {
@@ -182,11 +185,15 @@ mod tests {
     }
 
     fn row(partition: i32, version: i64) -> TripRow {
-        let (mut timeline, sample) = (Timeline::default(), RawSample::default());
+        let (mut timeline, sample) = (Timeline::in_memory(), RawSample::default());
         let sample = Sample::quantised(&sample).unwrap();
-        timeline.absorb(&Limits::default(), Version(version), sample, None);
-        let trip = timeline.trips().next().unwrap();
-        TripRow { partition, ..TripRow::from_trip("21", trip, LegFilter::default()) }
+        timeline.absorb(
+            &SegmentRules::default(),
+            Sample { version: Version(version), ..sample },
+            None,
+        );
+        let trip = timeline.segments().next().unwrap();
+        TripRow { partition, ..TripRow::from_segment("21", trip, LegFilter::default()) }
     }
 
     #[test]

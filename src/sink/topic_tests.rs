@@ -12,8 +12,9 @@ use crate::kafka::transactions::KafkaTransactions;
 use crate::model::change::ChangeKind;
 use crate::model::rules::Rules;
 use crate::model::scalar::{Offset, Version};
+use crate::segment::MintPoints;
 use crate::store::{Change, DeadLetter, Forgotten, TripRow, WriteGroup};
-use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
+use crate::timeline::{Path, READINGS, Reading, Sample};
 
 /// A topic that refuses larger records, and has what was sent: records that were accepted, by the
 /// requests that were not waited for in between.
@@ -109,10 +110,10 @@ fn merge(retired: i64) -> Flush {
     let at = |time_ms: i64| Sample::new(DeviceTime(time_ms), (1, 1), [Reading::ABSENT; READINGS]);
     let path = Path::from_sorted([at(0), at(retired)]).unwrap();
     let ids = (1..=retired).map(DeviceTime);
-    let (version, absorbed) =
-        (Version(2), ids.clone().map(|id| (id, vec![Version(2); 2])).collect());
-    let trip = Trip::loaded(DeviceTime(0), version, version, absorbed, path);
-    let row = TripRow::from_trip("van", &trip, Rules::default().legs());
+    let retired = ids.clone().map(|id| (id, [0, 2].map(Version).into_iter().collect()));
+    let live = (DeviceTime(0), std::iter::once(Version(2)).collect());
+    let points: MintPoints = retired.chain([live]).collect();
+    let row = TripRow::from_path("van", &path, (&points, Version(2)), Rules::default().legs());
     let change = Change { kind: ChangeKind::Merged, retired: ids.collect(), row: 0 };
     let group = WriteGroup { changes: vec![change], ..row.into() };
     Flush { groups: vec![group], ..Flush::default() }

@@ -200,17 +200,16 @@ impl RawRow {
     /// What is wrong with it.
     pub(crate) fn check(&self, legs: LegFilter) -> Result<(), RowError> {
         let row = self.to_trip_row()?;
-        let trip = row.to_trip()?;
+        let path = row.to_path()?;
         let day = day_of(self.bucket_ms);
         if day.start_ms() != self.bucket_ms || !row.days().any(|touched| touched == day) {
             return Err(self.malformed("the trip does not touch its day"));
         }
         let kept = row.ids.keys().copied();
-        if let Some(lost) = kept.chain(row.driver_ms).find(|at| trip.path().get(*at).is_none()) {
+        if let Some(lost) = kept.chain(row.driver_ms).find(|at| path.get(*at).is_none()) {
             return Err(self.malformed(format!("the path has no sample at {lost} ms")));
         }
-        let again = TripRow::from_trip(&row.device_id, &trip, legs);
-        let again = TripRow { partition: row.partition, ..again };
+        let again = row.rebuilt(&path, legs);
         match *self.differences(&Self::from_trip_row(&again, day)) {
             [] => Ok(()),
             ref names => {

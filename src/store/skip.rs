@@ -11,7 +11,6 @@ use super::{RowError, TripRow};
 use crate::model::reason::SkipReason;
 use crate::model::scalar::DeviceTime;
 use crate::telemetry;
-use crate::timeline::Trip;
 
 /// What repairs a malformed row.
 pub(crate) const REPAIR: &str = "stop what writes to the store, then run `tstar verify --repair`, with \
@@ -134,22 +133,17 @@ fn should_log(problem: &str) -> bool {
     has_capacity
 }
 
-/// The trip of a row; `None` for a malformed row, which is counted and logged.
-#[must_use]
-pub fn decoded(row: &TripRow) -> Option<Trip> {
-    row.to_trip().inspect_err(malformed).ok()
-}
-
 /// Whether a row can be decoded; a malformed row is counted and logged.
 #[must_use]
 pub fn is_whole(row: &TripRow) -> bool {
-    decoded(row).is_some()
+    row.to_path().inspect_err(malformed).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::scalar::Version;
+    use crate::segment::MintPoints;
     use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample};
 
     /// A trip of two samples, s since 1970, at a version.
@@ -159,12 +153,12 @@ mod tests {
         };
         let path = Path::from_sorted([sample(span.0), sample(span.1)]).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
-        let trip = Trip::loaded(t_star, version, version, [].into(), path);
-        TripRow::from_trip(device, &trip, LegFilter::default())
+        let ids = MintPoints::new(t_star, version);
+        TripRow::from_path(device, &path, (&ids, version), LegFilter::default())
     }
 
     fn error(row: &TripRow) -> RowError {
-        TripRow { path: vec![9], ..row.clone() }.to_trip().unwrap_err()
+        TripRow { path: vec![9], ..row.clone() }.to_path().unwrap_err()
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::TripRow;
 use crate::model::change::Change;
-use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::model::scalar::Day;
+pub use crate::segment::TakenSpan;
 use crate::timeline::day_of;
 
 /// Spans of a device that are taken away, and the rows that come instead. A store writes it day by
@@ -15,34 +16,13 @@ pub struct WriteGroup {
     pub rows: Vec<TripRow>,
     /// The change events of the rows.
     pub changes: Vec<Change>,
+    /// Whether the store is known to have newer rows: what goes by order, and not by version, must
+    /// not get these.
+    pub in_past: bool,
 }
 
-/// A span that is taken away: in each day that it touches, every row that ends within it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TakenSpan {
-    /// Start of the span, ms; inclusive.
-    pub start_ms: DeviceTime,
-    /// End of the span, ms; inclusive.
-    pub end_ms: DeviceTime,
-    /// The version that took it away: newer rows stay.
-    pub version: Version,
-}
-
-impl TakenSpan {
-    fn days(self) -> impl Iterator<Item = Day> {
-        day_of(self.start_ms).through(day_of(self.end_ms))
-    }
-
-    fn touches(&self, day: Day) -> bool {
-        (day_of(self.start_ms)..=day_of(self.end_ms)).contains(&day)
-    }
-
-    /// Whether deletes of `other` do all that deletes of this do.
-    fn is_within(&self, other: &Self) -> bool {
-        other.start_ms <= self.start_ms
-            && self.end_ms <= other.end_ms
-            && self.version <= other.version
-    }
+fn touches(span: &TakenSpan, day: Day) -> bool {
+    (day_of(span.start_ms)..=day_of(span.end_ms)).contains(&day)
 }
 
 impl From<TripRow> for WriteGroup {
@@ -50,7 +30,7 @@ impl From<TripRow> for WriteGroup {
     fn from(row: TripRow) -> Self {
         let (start_ms, end_ms, version) = (row.start_ms, row.end_ms, row.version);
         let taken = vec![TakenSpan { start_ms, end_ms, version }];
-        Self { taken, rows: vec![row], changes: Vec::new() }
+        Self { taken, rows: vec![row], changes: Vec::new(), in_past: false }
     }
 }
 
@@ -81,7 +61,7 @@ impl WriteGroup {
             })
         };
         let spans = self.taken.iter().enumerate().filter(needed).map(|(_, span)| span);
-        spans.filter(move |span| span.touches(day))
+        spans.filter(move |span| touches(span, day))
     }
 
     /// The rows of which a day gets a copy.
@@ -100,6 +80,7 @@ impl WriteGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::scalar::{DeviceTime, Version};
 
     fn span(start_ms: i64, end_ms: i64, version: i64) -> TakenSpan {
         let (start_ms, end_ms) = (DeviceTime(start_ms), DeviceTime(end_ms));
@@ -117,7 +98,7 @@ mod tests {
             span(20, 30, 6),
             span(3 * DAY, 3 * DAY, 8),
         ];
-        let group = WriteGroup { taken, rows: Vec::new(), changes: Vec::new() };
+        let group = WriteGroup { taken, rows: Vec::new(), changes: Vec::new(), in_past: false };
         assert_eq!(group.days(), [0, 1, 3].map(Day));
         let on = |day| group.taken_on(Day(day)).copied().collect::<Vec<_>>();
         assert_eq!(on(0), [span(10, DAY + 10, 4), span(20, 30, 6)]);

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub use super::table::SampleCounts;
 use super::table::{DEAD_LETTERS, SAMPLES, SAMPLES_DROPPED, UNKNOWN_READINGS};
 use crate::model::stats::Conflicts;
-use crate::timeline::Arrival;
+use crate::segment::Arrival;
 
 /// Name of the result of a sample whose device time already has a kept sample.
 pub(crate) const DUPLICATE: &str = "duplicate";

@@ -8,7 +8,7 @@ use super::counts::{AddCounts as _, ArrivalCounts, ReportedCount, SKIPPED};
 use crate::model::reading::ReadingKind;
 use crate::model::reason::{DeadReason, DropReason, SkipReason};
 use crate::model::stats::Conflicts;
-use crate::timeline::Arrival;
+use crate::segment::Arrival;
 
 /// Declares [`SampleCounts`] and the sum of two of them.
 macro_rules! sample_counts {

@@ -146,20 +146,23 @@ mod tests {
     use super::*;
     use crate::model::change::ChangeKind;
     use crate::model::scalar::DeviceTime;
-    use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+    use crate::segment::{SegmentRules, Timeline};
+    use crate::timeline::{LegFilter, RawSample, Sample};
 
     /// A trip with many retired ids, of a device with the longest possible id: every second sample
     /// joins two trips.
     fn merged(samples: i64) -> (Change, TripRow) {
-        let mut timeline = Timeline::default();
-        let limits = Limits { max_gap_ms: 1000, ..Limits::default() };
+        let mut timeline = Timeline::in_memory();
+        let limits = SegmentRules { max_gap_ms: 1000, ..SegmentRules::default() };
         let (even, odd) = ((0..samples).step_by(2), (1..samples - 1).step_by(2));
         for (version, second) in (1..).zip(even.chain(odd)) {
             let raw = RawSample { time_ms: DeviceTime(second * 1000), ..RawSample::default() };
-            timeline.absorb(&limits, Version(version * 2), Sample::quantised(&raw).unwrap(), None);
+            let sample = Sample::quantised(&raw).unwrap();
+            let sample = Sample { version: Version(version * 2), ..sample };
+            timeline.absorb(&limits, sample, None);
         }
-        let trip = timeline.trips().next().unwrap();
-        let row = TripRow::from_trip(&"\u{1}".repeat(256), trip, LegFilter::default());
+        let trip = timeline.segments().next().unwrap();
+        let row = TripRow::from_segment(&"\u{1}".repeat(256), trip, LegFilter::default());
         let retired = row.absorbed().map(|(t_star_ms, _)| t_star_ms).skip(3).collect();
         (Change { kind: ChangeKind::Merged, retired, row: 0 }, row)
     }

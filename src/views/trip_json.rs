@@ -242,10 +242,10 @@ pub(super) fn read_path(
     id: &str,
     tolerance_m: Option<f64>,
 ) -> Result<Path, ViewError> {
-    let trip = row.to_trip().map_err(|source| ViewError::Path { id: id.to_owned(), source })?;
+    let path = row.to_path().map_err(|source| ViewError::Path { id: id.to_owned(), source })?;
     Ok(match tolerance_m {
-        Some(tolerance_m) => simplify(trip.path(), tolerance_m),
-        None => trip.path().clone(),
+        Some(tolerance_m) => simplify(&path, tolerance_m),
+        None => path,
     })
 }
 

@@ -6,11 +6,11 @@
 mod tables;
 mod tags;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
+use tstar::internals::segment::MintPoints;
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::sqlite::SqliteStore;
@@ -18,9 +18,7 @@ use tstar::internals::store::{
     Change, ChangeKind, DeviceScope, Flush, Forget, Order, Position, TripEnd, TripRow, TripStore,
     WriteGroup, count_trips, latest_end,
 };
-use tstar::internals::timeline::{
-    DAY_MS, LegFilter, Path, READINGS, Reading, Sample, Trip, day_of,
-};
+use tstar::internals::timeline::{DAY_MS, LegFilter, Path, READINGS, Reading, Sample, day_of};
 
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
@@ -52,8 +50,8 @@ pub fn trip(device_id: &str, minutes: &[i64], version: i64) -> TripRow {
     let samples = minutes.iter().map(|minute| sample(MIDNIGHT + minute * MINUTE));
     let path = Path::from_sorted(samples).unwrap();
     let t_star_ms = path.first().time_ms;
-    let trip = Trip::loaded(t_star_ms, Version(2), Version(version), BTreeMap::new(), path);
-    TripRow::from_trip(device_id, &trip, LegFilter::default())
+    let ids = MintPoints::new(t_star_ms, Version(2));
+    TripRow::from_path(device_id, &path, (&ids, Version(version)), LegFilter::default())
 }
 
 pub fn at(minute: i64) -> DeviceTime {
@@ -289,7 +287,7 @@ async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     let history = |versions: &[i64]| versions.iter().copied().map(Version).collect();
     row.ids.insert(at(11), history(&[2, 9]));
     row.ids.insert(at(12), history(&[2, 4, 4, i64::MAX / 4]));
-    let mut path = row.to_trip().unwrap().path().clone();
+    let mut path = row.to_path().unwrap();
     path.name_driver(at(12), Some("O'Hara\n\""));
     (row.path, row.driver) = (encode(&path), Some("O'Hara\n\"".into()));
     row.driver_ms = Some(at(12));
@@ -299,7 +297,7 @@ async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     store.apply(std::slice::from_ref(&row)).await.unwrap();
     let found = store.covering(&row.device_id, at(13)).await.unwrap();
     assert_eq!(found.as_ref(), Some(&row));
-    assert_eq!(found.unwrap().to_trip().unwrap().samples(), 3);
+    assert_eq!(found.unwrap().to_path().unwrap().len(), 3);
     // A newer row whose rules know no jumps leaves none of them.
     let newer = TripRow { version: row.version + 2, jumps: None, jump_s: None, ..row };
     store.apply(std::slice::from_ref(&newer)).await.unwrap();

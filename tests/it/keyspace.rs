@@ -170,7 +170,7 @@ impl<C: Cql> TripStoreOver for WithJournal<C> {
             let rows = group.rows.iter().map(|row| self.stored(row)).collect();
             let version = |span: &TakenSpan| TakenSpan { version: span.version + BASE, ..*span };
             let taken = group.taken.iter().map(version).collect();
-            WriteGroup { taken, rows, changes: group.changes.clone() }
+            WriteGroup { taken, rows, ..group.clone() }
         };
         self.store.write(&groups.iter().map(stored).collect::<Vec<_>>()).await
     }

@@ -11,13 +11,13 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep, sleep_until};
 use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::rules::Rules;
-use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
+use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::sink::Sink;
 use tstar::internals::source::{Batch, DecodedSample, Entry, Source, SourceError};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::{ChangeKind, Flush, Position, StoreError};
-use tstar::internals::timeline::{Limits, READINGS, Reading, Sample, Timeline, Waiting};
+use tstar::internals::timeline::{READINGS, Reading, Sample};
 
 const DEVICES: u32 = 40;
 
@@ -228,55 +228,4 @@ fn rows_gather_samples_within_the_maximum_delay() {
 fn a_backlog_gathers_more_samples() {
     let figures = run(Duration::from_millis(4), Duration::from_secs(20));
     assert!(figures.rows_per_sample <= 0.0036, "{} rows a sample", figures.rows_per_sample);
-}
-
-/// The timeline of a device with samples at these minutes.
-fn timeline(minutes: &[i64]) -> Timeline {
-    let mut timeline = Timeline::default();
-    for &minute in minutes {
-        add(&mut timeline, minute);
-    }
-    timeline
-}
-
-fn add(timeline: &mut Timeline, minute: i64) {
-    let time_ms = DeviceTime(MORNING + minute * 60_000);
-    let sample = Sample::new(time_ms, (7, 7), [Reading::ABSENT; READINGS]);
-    timeline.absorb(&Limits::default(), Version(2 * minute), sample, None);
-}
-
-#[test]
-fn a_trip_waits_since_the_round_before_its_first_change() {
-    // The clock wraps.
-    let start_ms = u32::MAX - 500;
-    let mut timeline = timeline(&[0]);
-    let visit = |timeline: &mut Timeline, after_ms: u32, round_ms| {
-        let trip = timeline.trips_mut().next().unwrap();
-        let Waiting { pending, waited_ms, gap_ms } =
-            trip.visit(start_ms.wrapping_add(after_ms), round_ms);
-        (pending, waited_ms, gap_ms)
-    };
-    assert_eq!(visit(&mut timeline, 0, 200), (1, 200, None));
-    assert_eq!(visit(&mut timeline, 300, 300), (1, 500, None));
-    add(&mut timeline, 1);
-    add(&mut timeline, 2);
-    assert_eq!(visit(&mut timeline, 900, 600), (3, 1_100, Some(900)));
-    timeline.trips_mut().next().unwrap().take_unflushed();
-    add(&mut timeline, 3);
-    assert_eq!(visit(&mut timeline, 40_900, 1_000), (1, 1_000, Some(40_000)));
-}
-
-#[test]
-fn a_merged_trip_has_waited_as_long_as_the_older_change() {
-    for (first_ms, second_ms, expected_ms) in [(1_000, 3_000, 4_000), (3_000, 1_000, 4_000)] {
-        let mut timeline = timeline(&[0, 8]);
-        for (trip, at_ms) in timeline.trips_mut().zip([first_ms, second_ms]) {
-            trip.visit(at_ms, 0);
-        }
-        add(&mut timeline, 4);
-        let trip = timeline.trips_mut().next().unwrap();
-        let waiting = trip.visit(5_000, 1_000);
-        assert_eq!((waiting.pending, waiting.waited_ms), (3, expected_ms));
-        assert!(trip.has_new_ids());
-    }
 }

@@ -1,6 +1,7 @@
 //! Every integration test, in one binary: a single link step and shared helpers.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+#![recursion_limit = "256"] // futures of tests that process records
 
 mod away;
 mod backup;

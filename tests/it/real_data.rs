@@ -10,11 +10,12 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
+use tstar::internals::segment::Arrival;
 use tstar::internals::source::Decoder;
 use tstar::internals::source::file::{FileSource, Options};
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
-use tstar::internals::timeline::{Arrival, Sample};
+use tstar::internals::timeline::Sample;
 
 use crate::support::{block_on, data};
 
@@ -99,8 +100,7 @@ fn assert_same_spans(found: &[TripRow], expected: &[TripRow], order: &str) {
     for (found, expected) in found.iter().zip(expected) {
         assert_eq!(span(found), span(expected), "{order}");
         // The versions of the samples are their places in the log, so they depend on the order.
-        let (found, expected) = (found.to_trip().unwrap(), expected.to_trip().unwrap());
-        let (found, expected) = (found.path(), expected.path());
+        let (found, expected) = (found.to_path().unwrap(), expected.to_path().unwrap());
         let unversioned = |sample: Sample| Sample { version: Version(0), ..sample };
         assert!(found.iter().map(unversioned).eq(expected.iter().map(unversioned)), "{order}");
         assert!(found.drivers().eq(expected.drivers()), "{order}");

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
+use tstar::internals::segment::MintPoints;
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
@@ -14,9 +15,7 @@ use tstar::internals::store::{
     Access, AnyStore, Change, ChangeKind, DeadLetter, DeviceScope, Flush, LetterFilter,
     OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore, WriteGroup,
 };
-use tstar::internals::timeline::{
-    LegFilter, Path as TripPath, READINGS, Reading, Sample, Trip, day_of,
-};
+use tstar::internals::timeline::{LegFilter, Path as TripPath, READINGS, Reading, Sample, day_of};
 
 use crate::support::block_on;
 
@@ -26,11 +25,8 @@ const NOON: DeviceTime = DeviceTime(1_795_176_000_000);
 fn trip(device_id: &str) -> TripRow {
     let sample = Sample::new(NOON, (1, 2), [Reading::ABSENT; READINGS]);
     let path = TripPath::new(sample);
-    TripRow::from_trip(
-        device_id,
-        &Trip::loaded(NOON, Version(0), Version(0), [].into(), path),
-        LegFilter::default(),
-    )
+    let ids = MintPoints::new(NOON, Version(0));
+    TripRow::from_path(device_id, &path, (&ids, Version(0)), LegFilter::default())
 }
 
 fn open(file: &Path) -> Result<SqliteStore, StoreError> {
@@ -248,7 +244,7 @@ fn a_row_that_breaks_an_invariant_is_named_not_trusted() {
         let store = SqliteStore::open_reader(&file).unwrap();
         assert_eq!(block_on(store.covering("truck-17", NOON)).unwrap(), None, "{change}");
         let row = block_on(store.rows_of_day("truck-17", day_of(NOON))).unwrap().remove(0);
-        let error = row.to_trip().unwrap_err().to_string();
+        let error = row.to_path().unwrap_err().to_string();
         assert!(error.contains("truck-17") && error.contains(problem), "{change}: {error}");
         connection.execute_batch("DELETE FROM trips").unwrap();
     }

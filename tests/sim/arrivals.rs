@@ -6,25 +6,24 @@ mod rows;
 
 use crate::model::{Fix, legs, literal, spans};
 use tstar::internals::model::scalar::{DeviceTime, Version};
-use tstar::internals::timeline::{
-    Arrival, Jumps, LegFilter, Limits, Outcome, PathStats, READINGS, Reading, Sample, Timeline,
-    Trip,
-};
+use tstar::internals::segment::{Arrival, Outcome, Segment, SegmentRules, Timeline, is_live};
+use tstar::internals::timeline::{Jumps, LegFilter, PathStats, READINGS, Reading, Sample};
 
 const MINUTE: i64 = 60_000;
-const UNLIMITED: Limits =
-    Limits { max_gap_ms: 5 * MINUTE, max_duration_ms: i64::MAX, max_samples: usize::MAX };
+const UNLIMITED: SegmentRules =
+    SegmentRules { max_gap_ms: 5 * MINUTE, min_stop_ms: None, max_samples: usize::MAX };
 
 fn sample(fix: Fix) -> Sample {
     Sample::new(DeviceTime(fix.time), (fix.place, 0), [Reading::ABSENT; READINGS])
 }
 
-fn for_model(limits: &Limits) -> literal::Limits {
-    literal::Limits {
-        max_gap: limits.max_gap_ms,
-        max_duration: limits.max_duration_ms,
-        max_samples: limits.max_samples,
-    }
+/// As it arrives in the record at a version.
+fn arriving(fix: Fix, version: i64) -> Sample {
+    Sample { version: Version(version), ..sample(fix) }
+}
+
+fn for_model(rules: &SegmentRules) -> literal::Limits {
+    literal::Limits { max_gap: rules.max_gap_ms, max_samples: rules.max_samples }
 }
 
 /// The model's name for an outcome.
@@ -35,16 +34,18 @@ fn did(outcome: Outcome) -> literal::Did {
         Outcome::Applied(Arrival::Inside) => literal::Did::Inside,
         Outcome::Applied(Arrival::Beginning) => literal::Did::Beginning,
         Outcome::Applied(Arrival::Merge) => literal::Did::Merge,
+        Outcome::Applied(Arrival::Split) => literal::Did::Split,
+        Outcome::Applied(Arrival::Turn) => unreachable!("all samples are moving"),
         Outcome::Duplicate { conflict } => {
             literal::Did::Duplicate { conflicting: conflict.is_some() }
         }
-        Outcome::TripFull => literal::Did::TripFull,
+        Outcome::Full => literal::Did::TripFull,
     }
 }
 
 /// I1 and I2 against the literal model: every field of every trip.
 #[track_caller]
-fn assert_equal(trips: &[&Trip], device: &literal::Device) {
+fn assert_equal(trips: &[&Segment], device: &literal::Device) {
     let mut expected: Vec<_> = device.trips.iter().collect();
     expected.sort_unstable_by_key(|trip| trip.start());
     let equal = trips.len() == expected.len()
@@ -54,7 +55,7 @@ fn assert_equal(trips: &[&Trip], device: &literal::Device) {
 
 /// The length and the jumps of every trip, which depend on the set of kept samples only.
 #[track_caller]
-fn assert_legs(trips: &[&Trip], device: &literal::Device, max_speed_cmps: Option<i32>) {
+fn assert_legs(trips: &[&Segment], device: &literal::Device, max_speed_cmps: Option<i32>) {
     let mut expected: Vec<_> = device.trips.iter().collect();
     expected.sort_unstable_by_key(|trip| trip.start());
     for (trip, expected) in trips.iter().zip(expected) {
@@ -70,34 +71,36 @@ fn assert_legs(trips: &[&Trip], device: &literal::Device, max_speed_cmps: Option
     }
 }
 
-fn is_equal(found: &Trip, expected: &literal::Trip) -> bool {
-    let retired = |&(t_star, history): &(i64, [i64; 2])| {
-        found.absorbed.get(&DeviceTime(t_star)).is_some_and(|it| *it == history.map(Version))
+fn is_equal(found: &Segment, expected: &literal::Trip) -> bool {
+    let ids = |(at, history): (DeviceTime, &[Version])| {
+        (at.ms(), history.iter().map(|version| version.get()).collect::<Vec<_>>())
     };
-    let driver = found.driver().map(|(time_ms, name)| (name, time_ms.ms()));
-    let mut kept = expected.kept.clone();
-    kept.sort_unstable_by_key(|fix| fix.time);
-    (found.t_star_ms, found.minted, found.version)
-        == (DeviceTime(expected.t_star), Version(expected.minted), Version(expected.version))
+    let driver = found.path().first_driver().map(|(time_ms, name)| (name, time_ms.ms()));
+    let kept = expected.kept.iter().map(|&fix| arriving(fix, expected.arrived[&fix.time]));
+    (found.t_star_ms(), found.version())
+        == (DeviceTime(expected.t_star()), Version(expected.version))
         && (found.start_ms(), found.end_ms())
             == (DeviceTime(expected.start()), DeviceTime(expected.end()))
-        && found.absorbed.len() == expected.absorbed.len()
-        && expected.absorbed.iter().all(retired)
+        && found.outline().points.iter().map(ids).eq(expected.ids.clone())
         && driver == expected.driver()
-        && found.samples() == kept.len()
-        && found.path().iter().eq(kept
-            .into_iter()
-            .map(|fix| Sample { version: Version(expected.arrived[&fix.time]), ..sample(fix) }))
+        && found.samples() == expected.kept.len()
+        && found.path().iter().eq(kept)
 }
 
-/// I1 and I2 against the definition, which has no limits.
+/// Its retired ids.
+fn absorbed(trip: &Segment) -> impl Iterator<Item = (DeviceTime, Version)> {
+    let retired = trip.outline().points.iter().filter(|(_, history)| !is_live(history));
+    retired.map(|(at, history)| (at, history[history.len() - 1]))
+}
+
+/// I1 and I2 against the definition, which knows no limits and no days.
 #[track_caller]
-fn assert_defined(trips: &[&Trip], arrivals: &[i64], max_gap: i64) {
+fn assert_defined(trips: &[&Segment], arrivals: &[i64], max_gap: i64) {
     let found = trips.iter().map(|trip| spans::Span {
         start: trip.start_ms().ms(),
         end: trip.end_ms().ms(),
-        t_star: trip.t_star_ms.ms(),
-        absorbed: trip.absorbed.keys().map(|t_star_ms| t_star_ms.ms()).collect(),
+        t_star: trip.t_star_ms().ms(),
+        absorbed: absorbed(trip).map(|(t_star_ms, _)| t_star_ms.ms()).collect(),
     });
     let expected = spans::spans(arrivals, max_gap);
     assert!(found.eq(expected.iter().cloned()), "found {trips:#?}\nexpected {expected:#?}");
@@ -121,25 +124,22 @@ fn minutes(DeviceTime(ms): DeviceTime) -> String {
 }
 
 /// Applies one record per word, at versions 0, 2, 4 and so on.
-fn run(limits: &Limits, arrivals: &'static str) -> (Timeline, Vec<Outcome>) {
+fn run(rules: &SegmentRules, arrivals: &'static str) -> (Timeline, Vec<Outcome>) {
     let mut timeline = Timeline::default();
     let outcomes =
         arrivals.split_whitespace().map(fix).zip((0..).step_by(2)).map(|(fix, version)| {
-            timeline.insert_loaded(
-                &timeline.missing_days(limits, DeviceTime(fix.time)),
-                Vec::new(),
-                Version(version),
-            );
-            timeline.absorb(limits, Version(version), sample(fix), fix.driver)
+            let load = timeline.days_to_load(rules, DeviceTime(fix.time));
+            timeline.insert_loaded(rules, load.days(), Vec::new(), Version(version));
+            timeline.absorb(rules, arriving(fix, version), fix.driver)
         });
     let outcomes = outcomes.collect();
-    timeline.check(limits);
+    timeline.check();
     (timeline, outcomes)
 }
 
 fn spelled(timeline: &Timeline) -> String {
-    let trips = timeline.trips().map(|trip| {
-        let times = [trip.start_ms(), trip.end_ms(), trip.t_star_ms].map(minutes);
+    let trips = timeline.segments().map(|trip| {
+        let times = [trip.start_ms(), trip.end_ms(), trip.t_star_ms()].map(minutes);
         format!("{}..{}#{}", times[0], times[1], times[2])
     });
     trips.collect::<Vec<_>>().join(" ")
@@ -152,19 +152,20 @@ fn check(arrivals: &'static str, expected: &str) {
 }
 
 #[track_caller]
-fn check_within(limits: &Limits, arrivals: &'static str, expected: &str) {
-    assert_eq!(spelled(&run(limits, arrivals).0), expected, "{arrivals}");
+fn check_within(rules: &SegmentRules, arrivals: &'static str, expected: &str) {
+    assert_eq!(spelled(&run(rules, arrivals).0), expected, "{arrivals}");
 }
 
 /// The arrival kind of each sample.
 #[track_caller]
-fn check_did(limits: &Limits, arrivals: &'static str, expected: &str) {
-    let outcomes = run(limits, arrivals).1.into_iter().map(|outcome| match did(outcome) {
+fn check_did(rules: &SegmentRules, arrivals: &'static str, expected: &str) {
+    let outcomes = run(rules, arrivals).1.into_iter().map(|outcome| match did(outcome) {
         literal::Did::Duplicate { conflicting: false } => "duplicate",
         literal::Did::Duplicate { conflicting: true } => "conflicting",
         literal::Did::TripFull => "trip_full",
         literal::Did::Inside => "inside",
         literal::Did::Merge => "merge",
+        literal::Did::Split => "split",
         literal::Did::End => "end",
         literal::Did::Beginning => "beginning",
         literal::Did::New => "new",
@@ -178,7 +179,7 @@ fn worked_examples_of_the_contract() {
     check("12 10 6 2 0", "0..12#12");
     let retired = |arrivals| {
         let (timeline, _) = run(&UNLIMITED, arrivals);
-        timeline.trips().flat_map(|trip| trip.absorbed.keys().copied()).collect::<Vec<_>>()
+        timeline.segments().flat_map(|trip| absorbed(trip).map(|(at, _)| at)).collect::<Vec<_>>()
     };
     assert_eq!(retired("10 12 0 2 6"), [DeviceTime(10 * MINUTE)]);
     assert!(retired("12 10 6 2 0").is_empty());
@@ -213,46 +214,44 @@ fn a_later_sample_of_the_same_time_changes_nothing() {
         "new duplicate end duplicate inside duplicate conflicting",
     );
     let (timeline, _) = run(&UNLIMITED, "0a@ann 0b@bob 3");
-    let trip = timeline.trips().next().unwrap();
+    let trip = timeline.segments().next().unwrap();
     assert_eq!(trip.path().first().lat_e7, i32::from(b'a'));
-    assert_eq!(trip.driver().map(|(_, name)| name), Some("ann"));
+    assert_eq!(trip.path().first_driver().map(|(_, name)| name), Some("ann"));
     let (timeline, _) = run(&UNLIMITED, "0 3 0 3");
-    assert_eq!(timeline.trips().next().unwrap().version, Version(2));
+    assert_eq!(timeline.segments().next().unwrap().version(), Version(2));
 }
 
 #[test]
-fn no_trip_spans_more_than_max_duration() {
-    let limits = Limits { max_duration_ms: 10 * MINUTE, ..UNLIMITED };
-    check_within(&limits, "0 5 10", "0..10#0");
-    check_within(&limits, "0 5 10+1", "0..5#0 10+1..10+1#10+1");
-    check_within(&limits, "10 5 0", "0..10#10");
-    check_within(&limits, "10 5 -1", "-1..-1#-1 5..10#10");
-    // A refused merge: the sample joins the earlier trip, else the later one, else a new one.
-    check_did(&limits, "0 4 12 8", "new end new end");
-    check_did(&limits, "0 5 14 10 12", "new end new end beginning");
-    check_did(&limits, "0 5 10 15 20 25 12", "new end end new end end new");
-    check_did(&limits, "0 5 10 14 19 22 12", "new end end new end end beginning");
-    check_within(&limits, "0 5 10 14 19 22 12", "0..10#0 12..22#14");
+fn a_day_that_is_filled_is_a_trip_of_its_own() {
+    let rules = SegmentRules { max_gap_ms: 360 * MINUTE, ..UNLIMITED };
+    // Over one midnight, and not from midnight to midnight.
+    check_within(&rules, "-300 0 300 600 900", "-300..900#-300");
+    // Minute 1200 reaches the next midnight.
+    check_did(&rules, "-300 0 300 600 900 1200", "new end end end end split");
+    check_within(&rules, "-300 0 300 600 900 1200", "-300..-300#-300 0..1200#0");
+    check_within(&rules, "0 300 600 900 1200 1500 1800", "0..1200#0 1500..1800#1500");
+    check_within(&rules, "1800 1500 1200 900 600 300 0", "0..1200#300 1500..1800#1800");
+    // The id that was retired lives again.
+    check_within(&rules, "0 -600 300 600 900 -300 1200", "-600..-300#-600 0..1200#0");
 }
 
 #[test]
 fn no_trip_keeps_more_than_max_samples() {
-    let limits = Limits { max_samples: 3, ..UNLIMITED };
-    check_did(&limits, "0 2 4 6", "new end end new");
-    check_did(&limits, "6 4 2 0", "new beginning beginning new");
-    check_did(&limits, "0 10 5", "new new merge");
-    check_did(&limits, "0 1 10 5", "new end new end");
-    check_did(&limits, "0 1 2 10 6", "new end end new beginning");
-    check_did(&limits, "0 1 2 10 11 12 6", "new end end new end end new");
-    check_within(&limits, "0 1 2 10 11 12 6", "0..2#0 6..6#6 10..12#10");
+    let rules = SegmentRules { max_samples: 3, ..UNLIMITED };
+    check_did(&rules, "0 2 4 6 10", "new end end trip_full new");
+    check_did(&rules, "6 4 2 0", "new beginning beginning trip_full");
+    check_did(&rules, "0 10 5", "new new merge");
+    check_did(&rules, "0 1 10 5 11", "new end new trip_full end");
+    check_did(&rules, "0 1 2 10 6", "new end end new trip_full");
+    check_within(&rules, "0 1 2 10 11 12 6", "0..2#0 10..12#10");
 }
 
 #[test]
 fn a_full_trip_takes_no_sample_inside_but_knows_its_own() {
-    let limits = Limits { max_samples: 3, ..UNLIMITED };
-    check_did(&limits, "0 1 4 2 1 1b", "new end end trip_full duplicate conflicting");
-    check_within(&limits, "0 1 4 2", "0..4#0");
-    check_did(&Limits { max_samples: 1, ..UNLIMITED }, "0 1 0", "new new duplicate");
+    let rules = SegmentRules { max_samples: 3, ..UNLIMITED };
+    check_did(&rules, "0 1 4 2 1 1b", "new end end trip_full duplicate conflicting");
+    check_within(&rules, "0 1 4 2", "0..4#0");
+    check_did(&SegmentRules { max_samples: 1, ..UNLIMITED }, "0 1 0", "new trip_full duplicate");
 }
 
 #[test]
@@ -267,8 +266,10 @@ fn the_driver_is_that_of_the_earliest_sample_that_names_one() {
         ("0 10@ann 5@cyd", Some("cyd")),
     ] {
         let (timeline, _) = run(&UNLIMITED, arrivals);
-        let drivers: Vec<_> =
-            timeline.trips().map(|trip| trip.driver().map(|(_, name)| name)).collect();
+        let drivers: Vec<_> = timeline
+            .segments()
+            .map(|trip| trip.path().first_driver().map(|(_, name)| name))
+            .collect();
         assert_eq!(drivers, [expected], "{arrivals}");
     }
 }
@@ -277,14 +278,13 @@ fn the_driver_is_that_of_the_earliest_sample_that_names_one() {
 fn a_chain_of_merges_keeps_the_version_of_each() {
     // The record at version 6 joins 20 and 10; the record at version 10 joins 0 to them.
     let (timeline, _) = run(&UNLIMITED, "20 10 24 15 0 5");
-    let [trip] = &timeline.trips().collect::<Vec<_>>()[..] else { panic!("{timeline:?}") };
+    let [trip] = &timeline.segments().collect::<Vec<_>>()[..] else { panic!("{timeline:?}") };
     assert_eq!(
-        (trip.t_star_ms, trip.minted, trip.version),
-        (DeviceTime(0), Version(8), Version(10))
+        (trip.t_star_ms(), trip.outline().points.live().unwrap().1, trip.version()),
+        (DeviceTime(0), &[Version(8)][..], Version(10))
     );
-    let absorbed = [(10 * MINUTE, [2, 10]), (20 * MINUTE, [0, 6])];
-    let absorbed = absorbed.map(|(at, history)| (DeviceTime(at), history.map(Version).to_vec()));
-    assert_eq!(trip.absorbed, absorbed.into());
+    let expected = [(DeviceTime(10 * MINUTE), Version(10)), (DeviceTime(20 * MINUTE), Version(6))];
+    assert!(absorbed(trip).eq(expected));
 }
 
 /// Every order of six numbers (Heap's algorithm).
@@ -305,17 +305,19 @@ fn orders() -> Vec<[usize; 6]> {
 }
 
 /// Applies the samples of `fixes` in the given order, and compares with the models.
-fn compare(limits: &Limits, fixes: &[Fix; 6], order: &[usize; 6]) -> bool {
-    let (mut timeline, mut device) = (Timeline::default(), literal::Device::new(for_model(limits)));
+fn compare(rules: &SegmentRules, fixes: &[Fix; 6], order: &[usize; 6]) -> bool {
+    let (mut timeline, mut device) = (Timeline::default(), literal::Device::new(for_model(rules)));
     for (&nth, version) in order.iter().zip((0..).step_by(2)) {
         let fix = fixes[nth];
-        let found = did(timeline.absorb(limits, Version(version), sample(fix), fix.driver));
+        let load = timeline.days_to_load(rules, DeviceTime(fix.time));
+        timeline.insert_loaded(rules, load.days(), Vec::new(), Version(version));
+        let found = did(timeline.absorb(rules, arriving(fix, version), fix.driver));
         assert_eq!(found, device.arrive(version, fix), "{fixes:?} {order:?}");
     }
-    let trips: Vec<_> = timeline.trips().collect();
+    let trips: Vec<_> = timeline.segments().collect();
     assert_equal(&trips, &device);
     if !device.met_a_limit {
-        assert_defined(&trips, &order.map(|nth| fixes[nth].time), limits.max_gap_ms);
+        assert_defined(&trips, &order.map(|nth| fixes[nth].time), rules.max_gap_ms);
     }
     device.met_a_limit
 }
@@ -323,7 +325,7 @@ fn compare(limits: &Limits, fixes: &[Fix; 6], order: &[usize; 6]) -> bool {
 #[test]
 fn every_order_of_every_pattern_of_six() {
     let gap = UNLIMITED.max_gap_ms;
-    let tight = Limits { max_duration_ms: 2 * gap, max_samples: 3, ..UNLIMITED };
+    let tight = SegmentRules { max_samples: 3, ..UNLIMITED };
     let orders = orders();
     assert_eq!(orders.iter().collect::<std::collections::BTreeSet<_>>().len(), 720);
     let (mut logs, mut limited) = (0, 0);

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use tstar::internals::model::scalar::{DeviceTime, Version};
+use tstar::internals::segment::{SegmentRules, Timeline};
 use tstar::internals::store::fresh::{FreshStore, MemoryAnswer, MemoryQuestion, OwnerMemory};
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{Forget, LookupResult, Order, TripRow, TripStore};
-use tstar::internals::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+use tstar::internals::timeline::{LegFilter, RawSample, Sample};
 
 use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on};
@@ -20,13 +21,14 @@ const MINUTE: i64 = 60_000;
 
 /// The trip of samples at these minutes.
 fn trip(minutes: &[i64], version: i64) -> TripRow {
-    let limits = Limits { max_gap_ms: 1_000 * MINUTE, ..Limits::default() };
-    let mut timeline = Timeline::default();
+    let limits = SegmentRules { max_gap_ms: 1_000 * MINUTE, ..SegmentRules::default() };
+    let mut timeline = Timeline::in_memory();
     for minute in minutes {
         let raw = RawSample { time_ms: DeviceTime(minute * MINUTE), ..RawSample::default() };
-        timeline.absorb(&limits, Version(version), Sample::quantised(&raw).unwrap(), None);
+        let sample = Sample { version: Version(version), ..Sample::quantised(&raw).unwrap() };
+        timeline.absorb(&limits, sample, None);
     }
-    TripRow::from_trip("a", timeline.trips().next().unwrap(), LegFilter::default())
+    TripRow::from_segment("a", timeline.segments().next().unwrap(), LegFilter::default())
 }
 
 /// An owner that answers as a worker does, or not at all.

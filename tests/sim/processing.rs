@@ -16,6 +16,7 @@ use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{
     Budget, FlushSettings, Processor, ProcessorConfig, RunError, SampleCounts,
 };
+use tstar::internals::segment::Timeline;
 use tstar::internals::sink::Sink;
 use tstar::internals::source::spill::Spill;
 use tstar::internals::source::{
@@ -24,7 +25,7 @@ use tstar::internals::source::{
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::{LetterFilter, SqliteStore};
 use tstar::internals::store::{ChangeKind, DeadLetter, DeviceScope, Order, TripRow, TripStore};
-use tstar::internals::timeline::{READINGS, Reading, Sample, Timeline};
+use tstar::internals::timeline::{READINGS, Reading, Sample};
 
 use crate::model::legs;
 use crate::support::block_on;
@@ -195,16 +196,18 @@ fn expected(log: &[Record]) -> Vec<TripRow> {
     for (record, offset) in log.iter().zip(0..) {
         for log_entry in record {
             if let LogEntry::Sample { device, minute, lat_e7 } = log_entry {
-                let timeline = devices.entry(format!("truck-{device}")).or_default();
+                let timeline = devices.entry(format!("truck-{device}"));
+                let timeline = timeline.or_insert_with(Timeline::in_memory);
                 let sample = sample(EVENING + minute * MINUTE, *lat_e7);
-                timeline.absorb(&rules().limits(), Version(2 * offset), sample, None);
+                let sample = Sample { version: Version(2 * offset), ..sample };
+                timeline.absorb(&rules().segments(), sample, None);
             }
         }
     }
     let rows_of_device = |(device, timeline): (&String, &Timeline)| {
         timeline
-            .trips()
-            .map(|trip| TripRow::from_trip(device, trip, rules().legs()))
+            .segments()
+            .map(|trip| TripRow::from_segment(device, trip, rules().legs()))
             .collect::<Vec<_>>()
     };
     devices.iter().flat_map(rows_of_device).collect()
@@ -286,13 +289,13 @@ proptest! {
 
 /// The columns that legs decide, against the model; it gets the kept samples as the row has them.
 fn has_the_models_legs(row: &TripRow) {
-    let trip = row.to_trip().unwrap();
+    let path = row.to_path().unwrap();
     let point = |sample: Sample| legs::Point {
         time: sample.time_ms.ms(),
         lat: sample.lat(),
         lon: sample.lon(),
     };
-    let expected = legs::legs(trip.path().iter().map(point), Some(50.0));
+    let expected = legs::legs(path.iter().map(point), Some(50.0));
     assert_eq!(row.jumps, Some(expected.jumps as i32), "{row:?}");
     assert_eq!(row.jump_s, Some(expected.jump_ms as f64 / 1000.0), "{row:?}");
     assert!((row.distance_m - expected.counted_m).abs() < 1e-6, "{row:?} {expected:?}");
@@ -453,8 +456,8 @@ fn of_two_partitions_that_have_a_device_in_memory_one_builds_it() {
         let (none, letter) = (BTreeMap::new(), BTreeMap::from([(DeadReason::OtherPartition, 1)]));
         assert_eq!(absorb(3), (1, none.clone()));
         assert_eq!(absorb(5), (0, letter));
-        // Another worker reads it again.
-        assert_eq!(absorb(3), (0, none));
+        // Another worker reads it again, and the rows stay as they are.
+        assert_eq!(absorb(3), (1, none));
         assert_eq!(store.dead_letters()[0].partition, 5);
         let rows: Vec<_> = rows(&store).iter().map(|row| row.partition).collect();
         assert_eq!(rows, [3]);

@@ -47,7 +47,7 @@ use crate::counts;
 use crate::nodes::Nodes;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 107] = [
+const OCCURS: [&str; 106] = [
     "answers from memory",
     "answers of a former owner",
     "answers that include what was read",
@@ -107,7 +107,6 @@ const OCCURS: [&str; 107] = [
     "members removed",
     "merges",
     "offsets that expire while they are read",
-    "overlaps loaded",
     "owners that sleep",
     "partitions paused",
     "partitions revoked",

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `identity` | writes and parses the forms of a trip id |
 //! | `model` | types and rules |
-//! | `timeline` | applies a sample to the trips of its device |
-//! | `segment` | parts the samples of a device into trips and stops: what trips will be |
+//! | `timeline` | paths: samples in time order, and what follows from them |
+//! | `segment` | parts the samples of a device into trips and stops |
 //! | `codec` | trips as rows, paths as bytes |
 
 pub mod codec;
@@ -17,9 +17,10 @@ pub mod model;
 pub mod segment;
 pub mod timeline;
 
-pub use model::limits::Limits;
+pub use model::limits::SegmentRules;
 pub use model::reading::{Reading, ReadingKind};
 pub use model::rules::Rules;
 pub use model::sample::{OutOfRange, RawSample, Sample};
 pub use model::scalar::{Day, DeviceTime, LogTime, Version};
-pub use timeline::{Arrival, Outcome, Path, PathStats, Timeline, Trip};
+pub use segment::{Arrival, Outcome, Segment, Timeline};
+pub use timeline::{Path, PathStats};

@@ -11,10 +11,11 @@ use crate::log::device::RecordsRead;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::format_time;
+use crate::segment::{Arrival, Outcome, Segment, Timeline};
 use crate::source::{Batch, Control, DecodedSample, Entry};
 use crate::store::TripRow;
 use crate::telemetry::counts::DUPLICATE;
-use crate::timeline::{Arrival, LegFilter, Outcome, Timeline};
+use crate::timeline::{LegFilter, Sample};
 use crate::views::text_id;
 
 /// A sample of a trip and its effect. Clients parse it: names and order are fixed.
@@ -71,7 +72,7 @@ impl<'a> TripHistory<'a> {
     pub(crate) fn new(row: &'a TripRow, limit: usize, is_of_files: bool) -> Self {
         Self {
             row,
-            timeline: Timeline::default(),
+            timeline: Timeline::in_memory(),
             legs: LegFilter::default(),
             latest_ms: None,
             floor_ms: DeviceTime::MIN,
@@ -85,10 +86,10 @@ impl<'a> TripHistory<'a> {
     /// Whether the records that were read give exactly the trip in the store.
     #[must_use]
     pub(crate) fn is_whole(&self) -> bool {
-        let mut trips = self.timeline.trips();
+        let mut trips = self.timeline.segments();
         let (Some(trip), None) = (trips.next(), trips.next()) else { return false };
         let partition = self.row.partition;
-        let built = TripRow::from_trip(&self.row.device_id, trip, self.legs);
+        let built = TripRow::from_segment(&self.row.device_id, trip, self.legs);
         TripRow { partition, ..built } == *self.row
     }
 
@@ -122,27 +123,27 @@ impl<'a> TripHistory<'a> {
         batch: &Batch,
         (entry, decoded): (&Entry, &DecodedSample),
     ) -> anyhow::Result<()> {
-        let (sample, row) = (decoded.sample, self.row);
+        let (sample, row) = (Sample { version, ..decoded.sample }, self.row);
         let time_ms = sample.time_ms;
         let is_in_trip = (row.start_ms..=row.end_ms).contains(&time_ms)
             && time_ms >= self.floor_ms
             && rules.guard().judge(time_ms, entry.log_time_ms).is_ok()
             && rules.movement().judge(&sample).is_ok();
-        let is_kept = || self.timeline.covering(time_ms)?.path().get(time_ms);
+        let is_kept = || self.timeline.kept(time_ms).is_some();
         // Changes of the trip after the row was read are not part of the row's history.
-        if !is_in_trip || (version > row.version && is_kept().is_none()) {
+        if !is_in_trip || (version > row.version && !is_kept()) {
             return Ok(());
         }
-        let follows = self.timeline.after(time_ms).map(|trip| trip.t_star_ms);
+        let follows = self.timeline.after(time_ms).map(Segment::t_star_ms);
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
-        let outcome = self.timeline.absorb(&rules.limits(), version, sample, driver);
+        let outcome = self.timeline.absorb(&rules.segments(), sample, driver);
         let (effect, conflicting, retired) = match outcome {
             Outcome::Applied(Arrival::Merge) => (Arrival::Merge.name(), false, follows),
             Outcome::Applied(arrival) => (arrival.name(), false, None),
             Outcome::Duplicate { conflict } => (DUPLICATE, conflict.is_some(), None),
-            Outcome::TripFull => return Ok(()),
+            Outcome::Full => return Ok(()),
         };
-        let t_star_ms = self.timeline.covering(time_ms).map_or(time_ms, |trip| trip.t_star_ms);
+        let t_star_ms = self.timeline.covering(time_ms).map_or(time_ms, Segment::t_star_ms);
         let latest_ms = self.latest_ms.map_or(time_ms, |latest| latest.max(time_ms));
         self.latest_ms = Some(latest_ms);
         self.total += 1;

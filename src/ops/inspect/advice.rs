@@ -6,9 +6,9 @@ use crate::model::stats::{Heartbeat, SampleStats};
 use crate::model::time::format_duration;
 
 /// Gaps to choose from, ms.
-const GAPS_MS: [i64; 15] = [
+const GAPS_MS: [i64; 13] = [
     30_000, 60_000, 120_000, 180_000, 300_000, 600_000, 900_000, 1_200_000, 1_800_000, 3_600_000,
-    7_200_000, 10_800_000, 21_600_000, 43_200_000, 86_400_000,
+    7_200_000, 10_800_000, 21_600_000,
 ];
 
 /// The gap of a new store, ms.

@@ -119,20 +119,21 @@ mod tests {
     use crate::log::reference::Workspace;
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
+    use crate::segment::{SegmentRules, Timeline};
     use crate::store::memory::ApplyRows as _;
-    use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+    use crate::timeline::{LegFilter, RawSample, Sample};
 
     /// The trip of samples at these times, minutes since 1970.
     fn trip(minutes: &[i64], version: Version) -> TripRow {
-        let mut timeline = Timeline::default();
+        let mut timeline = Timeline::in_memory();
         for minute in minutes {
             let raw = RawSample { time_ms: DeviceTime(minute * 60_000), ..RawSample::default() };
             let sample = Sample::quantised(&raw).unwrap();
-            timeline.absorb(&Limits::default(), version, sample, None);
+            timeline.absorb(&SegmentRules::default(), Sample { version, ..sample }, None);
         }
         TripRow {
             partition: 3,
-            ..TripRow::from_trip("a", timeline.trips().next().unwrap(), LegFilter::default())
+            ..TripRow::from_segment("a", timeline.segments().next().unwrap(), LegFilter::default())
         }
     }
 

@@ -9,10 +9,11 @@ use crate::model::reading::ReadingSet;
 use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, LogTime, Offset, Version};
+use crate::segment::MintPoints;
 use crate::source::{Array, Batch, DecodedSample, Entry, NoSample, SampleError, span};
 pub(super) use crate::store::memory::MemoryStore;
 use crate::store::{Flush, Order, TripRow, TripStore as _};
-use crate::timeline::{Path, READINGS, Reading, Sample, Trip};
+use crate::timeline::{Path, READINGS, Reading, Sample};
 
 /// 2026-11-20T23:00:00Z.
 pub(super) const EVENING: DeviceTime = DeviceTime(1_795_215_600_000);
@@ -137,6 +138,6 @@ pub(super) fn array(offset: i64, contents: Vec<Result<DecodedSample, NoSample>>)
 pub(super) fn row(device_id: &str, (from, upto): (i64, i64)) -> TripRow {
     let path = Path::from_sorted([sample(from), sample(upto)]).unwrap();
     let (t_star_ms, version) = (path.first().time_ms, Version(2));
-    let trip = Trip::loaded(t_star_ms, version, version, BTreeMap::new(), path);
-    TripRow::from_trip(device_id, &trip, Rules::default().legs())
+    let ids = MintPoints::new(t_star_ms, version);
+    TripRow::from_path(device_id, &path, (&ids, version), Rules::default().legs())
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Processor;
+use super::resident::Made;
 use super::schedule::FlushCost;
 use crate::model::scalar::{DeviceTime, Version};
+use crate::segment::{Segment, TakenGroup, is_live};
 use crate::sink::Sink;
 use crate::store::{Change, ChangeKind, Flush, Position, Result, TripRow, TripStore, WriteGroup};
-use crate::timeline::{LegFilter, Trip};
+use crate::timeline::LegFilter;
 
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
 const STAGED: (usize, usize) = (1024, 4 << 20);
@@ -24,14 +26,6 @@ pub(super) enum Extent {
     Due,
     /// All of them.
     All,
-}
-
-/// The rows of a device that a flush takes.
-pub(super) struct TakenRows {
-    /// Size of their paths, bytes.
-    bytes: usize,
-    /// Whether changes are left, which are not due.
-    is_dirty: bool,
 }
 
 impl<T: TripStore, S: Sink> Processor<'_, T, S> {
@@ -153,11 +147,13 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         let mut rows = Flush::default();
         let mut bytes = 0;
         let schedule = &self.schedule;
-        let due = self.devices.take_due(|trip| schedule.takes(trip) || extent == Extent::All);
-        for slot in due {
-            let taken = self.take_rows(slot, extent, &mut rows);
-            bytes += taken.bytes;
-            if taken.is_dirty {
+        // Nothing of the past is written, unless memory has no room for it.
+        let next = self.log.versions.version_at(self.position.delivered);
+        let passed = Some(next).filter(|_| !self.devices.is_full());
+        let is_due = |trip: &mut Segment| schedule.takes(trip) || extent == Extent::All;
+        for slot in self.devices.take_due(passed, is_due) {
+            bytes += self.take_rows(slot, extent, &mut rows);
+            if self.devices.device(slot).timeline().unflushed().is_some() {
                 self.devices.mark_dirty(slot);
             }
             if rows.groups.len() >= STAGED.0 || bytes >= STAGED.1 {
@@ -169,28 +165,26 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         Ok(rows)
     }
 
-    /// Takes the dirty trips of a device that are due, or all of them.
-    pub(super) fn take_rows(&mut self, slot: usize, extent: Extent, rows: &mut Flush) -> TakenRows {
-        let (name, trips) = self.devices.trips_mut(slot);
-        let (mut taken, before) = (TakenRows { bytes: 0, is_dirty: false }, rows.groups.len());
-        for trip in trips.filter(|trip| trip.unflushed().is_some()) {
-            if extent == Extent::Due && !trip.is_due() {
-                taken.is_dirty = true;
-                continue;
+    /// Takes the changes of a device that are due, or all of them. Returns the size of the paths of
+    /// their rows, bytes.
+    pub(super) fn take_rows(&mut self, slot: usize, extent: Extent, rows: &mut Flush) -> usize {
+        let next = self.log.versions.version_at(self.position.delivered);
+        let (name, groups) = self.devices.take_groups(slot, next, extent == Extent::All);
+        let (mut bytes, mut written) = (0, 0);
+        for group in groups {
+            let group = write_group(name, &group, self.legs, self.log.partition);
+            for row in &group.rows {
+                self.limited.observe(row, &self.rules);
+                bytes += row.path.len();
             }
-            let since = trip.take_unflushed().expect("there is a change");
-            let changes = vec![change(trip, since)];
-            let row = row_of(name, trip, self.legs, self.log.partition);
-            self.limited.observe(&row, &self.limits);
-            taken.bytes += row.path.len();
-            rows.groups.push(WriteGroup { changes, ..row.into() });
+            written += group.rows.len();
+            rows.groups.push(group);
         }
-        let written = rows.groups.len() - before;
         if written > 0 {
             self.counts.trips_written += written as u64;
             self.devices.pack(slot);
         }
-        taken
+        bytes
     }
 }
 
@@ -208,24 +202,47 @@ async fn metered<F: Future>(future: F) -> (F::Output, Duration) {
     (output, spent)
 }
 
-/// The row of a trip of a partition.
-pub(super) fn row_of(device_id: &str, trip: &Trip, legs: LegFilter, own: i32) -> TripRow {
-    let mut row = TripRow::from_trip(device_id, trip, legs);
+/// What is written of changes of a device, with their events.
+fn write_group(
+    name: &str,
+    (made, group): &(Made, TakenGroup<'_>),
+    legs: LegFilter,
+    own: i32,
+) -> WriteGroup {
+    // Of the past, the table topic got nothing: it gets every id that was retired meanwhile.
+    let since = if *made == Made::AfterThePast { Version::MIN } else { group.lowest };
+    let rows = group.segments.iter().map(|segment| row_of(name, segment, legs, own));
+    let changes = group.segments.iter().enumerate();
+    let changes = changes.map(|(row, segment)| change(segment, since, row));
+    WriteGroup {
+        taken: group.taken.clone(),
+        rows: rows.collect(),
+        changes: changes.collect(),
+        in_past: *made == Made::InThePast,
+    }
+}
+
+/// The row of a segment of a partition.
+pub(super) fn row_of(device_id: &str, segment: &Segment, legs: LegFilter, own: i32) -> TripRow {
+    let mut row = TripRow::from_segment(device_id, segment, legs);
     // A row keeps its partition from an earlier epoch: same version, same bytes.
-    row.partition = trip.partition.unwrap_or(own);
+    row.partition = segment.partition.unwrap_or(own);
     row
 }
 
-/// The change event of a trip's changes at and past version `since`; depends on the row and `since`
-/// only.
-fn change(trip: &Trip, since: Version) -> Change {
-    let retired: Vec<DeviceTime> = trip.retired_since(since).collect();
-    let kind = match (retired.is_empty(), trip.minted >= since) {
+/// The change event of a segment's changes at and past version `since`; depends on the row and
+/// `since` only.
+fn change(segment: &Segment, since: Version, row: usize) -> Change {
+    let is_news = |history: &[Version]| history.last().is_some_and(|&last| last >= since);
+    let news = segment.outline().points.iter().filter(|(_, history)| is_news(history));
+    let (live, retired): (Vec<_>, Vec<_>) = news.partition(|(_, history)| is_live(history));
+    let retired: Vec<DeviceTime> = retired.into_iter().map(|(t_star_ms, _)| t_star_ms).collect();
+    let kind = match (retired.is_empty(), live.is_empty()) {
         (false, _) => ChangeKind::Merged,
-        (true, true) => ChangeKind::Started,
-        (true, false) => ChangeKind::Grown,
+        (true, false) => ChangeKind::Started,
+        (true, true) => ChangeKind::Grown,
     };
-    Change { kind, retired, row: 0 }
+    Change { kind, retired, row }
 }
 
 #[cfg(test)]

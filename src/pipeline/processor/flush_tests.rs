@@ -9,6 +9,7 @@ use super::super::{FlushSettings, ProcessorConfig};
 use super::*;
 use crate::model::input_format::InputFormat;
 use crate::model::input_part::Part;
+use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::source::Batch;
 use crate::source::spill::Spill;
@@ -122,12 +123,12 @@ fn samples_are_spilled_if_memory_is_full_of_devices_with_few() {
 #[test]
 fn a_trip_that_cannot_grow_is_counted_when_it_is_written() {
     let store = MemoryStore::default();
-    let mut processor = processor(&store, slow());
-    let day: Vec<_> = (0..=288).map(|nth| ("van", nth * 5 - 1000)).collect();
-    block_on(processor.absorb(&samples(0, &day))).unwrap();
+    let rules = Rules { max_samples: 3, ..Rules::default() };
+    let mut processor = block_on(Processor::new(&store, &rules, slow())).unwrap();
+    let all = [("van", 0), ("van", 1), ("van", 2), ("bus", 0), ("bus", 1)];
+    block_on(processor.absorb(&samples(0, &all))).unwrap();
     block_on(processor.flush()).unwrap();
-    let limited = processor.limited_trips();
-    assert_eq!((limited.by_duration(), limited.by_samples()), (1, 0));
+    assert_eq!(processor.limited_trips().count(), 1);
 }
 
 /// Rows are staged by number, and their paths by size.
@@ -203,16 +204,18 @@ fn only_what_is_due_is_taken() {
     let mut processor = processor(&store, slow());
     block_on(processor.absorb(&samples(0, &[("van", 0), ("van", 60)]))).unwrap();
     let slot = processor.devices.find_slot("van").unwrap();
-    for trip in processor.devices.trips_mut(slot).1 {
-        let is_due = trip.start_ms() == sample(0).time_ms;
-        trip.set_due(is_due);
-    }
+    processor.devices.take_due(None, |trip| trip.start_ms() == sample(0).time_ms);
     let mut rows = Flush::default();
-    let taken = processor.take_rows(slot, Extent::Due, &mut rows);
-    assert!(taken.is_dirty && taken.bytes == rows.groups[0].rows[0].path.len());
+    let bytes = processor.take_rows(slot, Extent::Due, &mut rows);
+    let waits = |processor: &Processor<'_, MemoryStore>| {
+        processor.devices.device(slot).timeline().unflushed()
+    };
+    assert_eq!(waits(&processor), Some(Version(2)));
+    assert_eq!(bytes, rows.groups[0].rows[0].path.len());
     assert_eq!(rows.changes().map(|(_, row)| row.end_ms).collect::<Vec<_>>(), [EVENING]);
-    let taken = processor.take_rows(slot, Extent::All, &mut rows);
-    assert!(!taken.is_dirty && taken.bytes == rows.groups[1].rows[0].path.len());
+    let bytes = processor.take_rows(slot, Extent::All, &mut rows);
+    assert_eq!(waits(&processor), None);
+    assert_eq!(bytes, rows.groups[1].rows[0].path.len());
     assert_eq!(rows.groups[1].rows[0].end_ms, EVENING + 60 * MINUTE);
     let announced: Vec<_> = rows.changes().map(|(_, row)| row.end_ms).collect();
     assert_eq!(announced, [EVENING, EVENING + 60 * MINUTE]);

@@ -34,7 +34,7 @@ fn stored_trips_of_another_partition_are_counted() {
     let counts = processor.counts();
     assert_eq!((counts.foreign_rows, counts.applied), (1, 2));
     let slot = processor.devices.find_slot("van").unwrap();
-    let starts = processor.devices.device(slot).timeline().trips().map(Trip::start_ms);
+    let starts = processor.devices.device(slot).timeline().segments().map(Segment::start_ms);
     assert!(starts.eq([EVENING + 5 * MINUTE, EVENING + 20 * MINUTE]));
 }
 

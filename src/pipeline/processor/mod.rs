@@ -67,6 +67,7 @@ use crate::model::epoch::LogPartition;
 use crate::model::input_part::Part;
 use crate::model::rules::Rules;
 use crate::model::scalar::Offset;
+use crate::segment::SegmentRules;
 use crate::sink::Sink;
 use crate::source::spill::Spill;
 use crate::source::{Batch, Source, SourceError};
@@ -74,7 +75,7 @@ use crate::store::{DeviceScope, Position, Result, StoreError, TripStore};
 use crate::telemetry::SAMPLE_DELAY;
 pub(crate) use crate::telemetry::counts::ArrivalCounts;
 pub use crate::telemetry::counts::{KeyChanges, SampleCounts};
-use crate::timeline::{LegFilter, Limits};
+use crate::timeline::LegFilter;
 
 /// Why a run ended before the end of its source.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +97,7 @@ pub struct Processor<'a, T, S = T> {
     log: LogPartition,
     config: ProcessorConfig,
     classifier: Classifier,
-    limits: Limits,
+    rules: SegmentRules,
     legs: LegFilter,
     devices: ResidentDevices,
     /// Unset: samples are never spilled.
@@ -150,7 +151,7 @@ impl<'a, T: TripStore, S: Sink> Processor<'a, T, S> {
             log,
             config,
             classifier: Classifier::new(rules),
-            limits: rules.limits(),
+            rules: rules.segments(),
             legs: rules.legs(),
             devices: ResidentDevices::new(config.memory),
             spiller: None,

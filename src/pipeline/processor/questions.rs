@@ -85,9 +85,9 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     fn rows_in_memory(&self, slot: usize, question: &MemoryQuestion) -> Vec<TripRow> {
         let (name, device) = self.devices.at(slot);
         let acknowledged = self.log.versions.version_at(self.acknowledged.delivered);
-        let mut trips: Vec<_> = device.timeline().trips().collect();
+        let mut trips: Vec<_> = device.timeline().segments().collect();
         trips.retain(|trip| {
-            trip.version >= acknowledged
+            trip.version() >= acknowledged
                 && trip.start_ms() <= question.upto_ms
                 && trip.end_ms() >= question.from_ms
         });

@@ -71,6 +71,6 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
             Some(division) => home.is_some_and(|home| home.epoch == division.epoch),
             None => true,
         };
-        (is_home_known && !self.lacks(class, slot)).then_some(slot)
+        (is_home_known && !self.lacks(class, slot, entry.offset)).then_some(slot)
     }
 }

@@ -4,12 +4,13 @@ use super::Processor;
 use super::classify::EntryClass;
 use super::letters::RefusedElements;
 use crate::model::reason::{DeadReason, DropReason};
+use crate::segment::Outcome;
 use crate::sink::Sink;
 use crate::source::{Batch, DecodedSample, Entry, SampleError};
 use crate::store::{Result, TripStore};
 use crate::telemetry;
 use crate::telemetry::counts::{DUPLICATE, SKIPPED};
-use crate::timeline::Outcome;
+use crate::timeline::Sample;
 
 /// One in this many applied samples is observed for the metric of delays.
 const OBSERVED: u64 = 64;
@@ -62,7 +63,10 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
             loaded.push((class, slot));
         }
         // A load that finds a new forget discards what earlier loads inserted.
-        while let Some(nth) = loaded.iter().position(|(class, slot)| self.lacks(class, *slot)) {
+        let offset = ahead[0].offset;
+        let lacks =
+            |it: &Self, (class, slot): &(EntryClass<'_>, usize)| it.lacks(class, *slot, offset);
+        while let Some(nth) = loaded.iter().position(|loaded| lacks(self, loaded)) {
             self.load(batch, ahead, &loaded[nth].0).await?;
         }
         let mut refused = RefusedElements::default();
@@ -148,7 +152,13 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         }
         let version = self.log.versions.version_at(entry.offset);
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
-        match self.devices.absorb(slot, &self.limits, version, decoded.sample, driver) {
+        let sample = Sample { version, ..decoded.sample };
+        let outcome = if self.devices.device(slot).is_before_forget(version) {
+            Outcome::Duplicate { conflict: None }
+        } else {
+            self.devices.absorb(slot, &self.rules, sample, driver)
+        };
+        match outcome {
             Outcome::Applied(arrival) => {
                 if self.counts.applied.is_multiple_of(OBSERVED) {
                     let delay_ms =
@@ -168,11 +178,11 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
                 }
                 Ok(EntryOutcome::Counted(DUPLICATE, 1))
             }
-            Outcome::TripFull => {
+            Outcome::Full => {
                 let message = format!(
                     "it lies inside a trip of {} that holds --max-samples, {}",
                     self.devices.at(slot).0,
-                    self.limits.max_samples
+                    self.rules.max_samples
                 );
                 Err(SampleError::new(DeadReason::TripFull, message))
             }

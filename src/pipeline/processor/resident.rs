@@ -1,5 +1,6 @@
 //! The devices in memory: their trips, what they weigh, which of them are dirty, and eviction.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use indexmap::{Equivalent as _, IndexMap};
@@ -8,8 +9,9 @@ use super::device_name::{DeviceName, NameRef};
 use super::device_partition::Home;
 use super::load::ForgetState;
 use super::memory_budget::{Budget, Share};
-use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::timeline::{Limits, Outcome, Sample, Timeline, Trip};
+use crate::model::scalar::{DeviceTime, Version};
+use crate::segment::{DaysToLoad, Outcome, Segment, SegmentRules, TakenGroup, Timeline};
+use crate::timeline::Sample;
 
 /// Memory of a device without its trips, bytes: its entry in the map, and the slot that points to
 /// it.
@@ -32,6 +34,33 @@ pub(super) struct Device {
     pub(super) erased: Option<Box<ForgetState>>,
     /// Its partition, once looked up. A log of files has no partitions.
     pub(super) home: Option<Home>,
+    /// Rows that were ahead of the record for which they were loaded, until a change that they
+    /// contain is written after their version was passed.
+    ahead: Vec<RowAhead>,
+}
+
+/// The span of a row that was ahead of the record for which it was loaded. Until its version is
+/// passed, changes that touch it are of the past.
+struct RowAhead {
+    span_ms: RangeInclusive<DeviceTime>,
+    version: Version,
+}
+
+impl RowAhead {
+    fn touches(&self, segment: &Segment) -> bool {
+        segment.start_ms() <= *self.span_ms.end() && *self.span_ms.start() <= segment.end_ms()
+    }
+}
+
+/// When the changes that a flush takes were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// After all that is known of its samples.
+    Now,
+    /// Before what the store has. They are written only if memory has no room for them.
+    InThePast,
+    /// As the first ones after such.
+    AfterThePast,
 }
 
 impl Device {
@@ -44,6 +73,17 @@ impl Device {
     fn memory(&self, name: &DeviceName) -> usize {
         DEVICE_BYTES + name.memory() + self.timeline.memory()
     }
+}
+
+/// When the changes of a group were made. Forgets the rows ahead that it has caught up with.
+fn made(ahead: &mut Vec<RowAhead>, group: &TakenGroup<'_>, next: Version) -> Made {
+    let touches = |row: &RowAhead| group.segments.iter().any(|segment| row.touches(segment));
+    if ahead.iter().any(|row| row.version >= next && touches(row)) {
+        return Made::InThePast;
+    }
+    let passed = ahead.len();
+    ahead.retain(|row| !touches(row));
+    if ahead.len() < passed { Made::AfterThePast } else { Made::Now }
 }
 
 /// Clients choose the ids, so each process uses a random hash seed.
@@ -176,14 +216,12 @@ impl ResidentDevices {
         (name.as_str(), device)
     }
 
-    /// Absorbs a sample into the trips of a device, whose near days are loaded. `version` is that
-    /// of the sample's record.
+    /// Absorbs a sample into the trips of a device, whose near days are loaded.
     #[inline]
     pub(super) fn absorb(
         &mut self,
         slot: usize,
-        limits: &Limits,
-        version: Version,
+        rules: &SegmentRules,
         sample: Sample,
         driver: Option<&str>,
     ) -> Outcome {
@@ -191,7 +229,7 @@ impl ResidentDevices {
         self.visits += 1;
         device.last_visit = self.visits;
         let before = device.timeline.memory();
-        let outcome = device.timeline.absorb(limits, version, sample, driver);
+        let outcome = device.timeline.absorb(rules, sample, driver);
         self.memory = self.memory + device.timeline.memory() - before;
         if matches!(outcome, Outcome::Applied(_)) {
             self.mark_dirty(slot);
@@ -208,24 +246,25 @@ impl ResidentDevices {
         result
     }
 
-    /// Inserts the stored trips of a device and days; see [`Timeline::insert_loaded`]. Returns the
-    /// number of overlaps.
+    /// Inserts the stored trips of a device and days as of the record at `as_of`; see
+    /// [`Timeline::insert_loaded`]. Returns the number of overlaps.
     pub(super) fn insert_loaded(
         &mut self,
         slot: usize,
-        days: &[Day],
-        trips: Vec<Trip>,
-        acknowledged: Version,
+        rules: &SegmentRules,
+        (load, rows): (&DaysToLoad, Vec<Segment>),
+        as_of: Version,
     ) -> usize {
-        let (overlaps, is_dirty) = self.update(slot, |timeline| {
-            let overlaps = timeline.insert_loaded(days, trips, acknowledged);
+        let ahead = rows
+            .iter()
+            .filter(|row| row.version() >= as_of)
+            .map(|row| RowAhead { span_ms: row.start_ms()..=row.end_ms(), version: row.version() });
+        self.devices[slot].ahead.extend(ahead);
+        self.update(slot, |timeline| {
+            let overlaps = timeline.insert_loaded(rules, load.days(), rows, as_of);
             timeline.pack();
-            (overlaps, timeline.trips().any(|trip| trip.unflushed().is_some()))
-        });
-        if is_dirty {
-            self.mark_dirty(slot);
-        }
-        overlaps
+            overlaps
+        })
     }
 
     /// Discards the trips of a device, changed ones included.
@@ -238,10 +277,19 @@ impl ResidentDevices {
         self.update(slot, |timeline| timeline.forget(before_ms));
     }
 
-    /// Name and trips of a device, for flushing their changes.
-    pub(super) fn trips_mut(&mut self, slot: usize) -> (&str, impl Iterator<Item = &mut Trip>) {
+    /// Name of a device, and its changes that are due, or all of them, each with when it was made.
+    /// Marks them as clean. `next` is the version of the next record.
+    pub(super) fn take_groups(
+        &mut self,
+        slot: usize,
+        next: Version,
+        takes_all: bool,
+    ) -> (&str, Vec<(Made, TakenGroup<'_>)>) {
         let (name, device) = self.at_mut(slot);
-        (name, device.timeline.trips_mut())
+        let Device { timeline, ahead, .. } = device;
+        let groups = timeline.take_groups(takes_all).into_iter();
+        let groups = groups.map(|group| (made(ahead, &group, next), group));
+        (name, groups.collect())
     }
 
     /// Packs the paths of a device; see [`Timeline::pack`].
@@ -256,8 +304,7 @@ impl ResidentDevices {
 
     /// Version of the first record with a change that is not flushed.
     pub(super) fn lowest_unflushed(&self) -> Option<Version> {
-        let dirty = self.dirty.iter().flat_map(|&slot| self.devices[slot].timeline.trips());
-        dirty.filter_map(Trip::unflushed).min()
+        self.dirty.iter().filter_map(|&slot| self.devices[slot].timeline.unflushed()).min()
     }
 
     /// Marks a device as dirty.
@@ -270,23 +317,31 @@ impl ResidentDevices {
         }
     }
 
-    /// Decides which changed trips are due. Marks the devices of those as clean, and returns their
-    /// slots.
-    pub(super) fn take_due(&mut self, mut is_due: impl FnMut(&mut Trip) -> bool) -> Vec<usize> {
+    /// Decides which changes are due. Marks the devices of those as clean, and returns their slots.
+    /// `passed` is the version of the next record: changes of devices whose rows are ahead of that
+    /// wait.
+    pub(super) fn take_due(
+        &mut self,
+        passed: Option<Version>,
+        mut is_due: impl FnMut(&mut Segment) -> bool,
+    ) -> Vec<usize> {
         let (devices, mut due) = (&mut self.devices, Vec::new());
         self.dirty.retain(|&slot| {
             let device = &mut devices[slot];
-            let (mut waits, mut has_due) = (false, false);
-            for trip in device.timeline.trips_mut().filter(|trip| trip.unflushed().is_some()) {
-                let is_due = is_due(trip);
-                trip.set_due(is_due);
-                has_due |= is_due;
-                waits |= !is_due;
+            let Device { timeline, ahead, .. } = device;
+            let waits = |segment: &Segment| {
+                let of_past = |row: &RowAhead| passed.is_some_and(|next| row.version >= next);
+                ahead.iter().any(|row| of_past(row) && row.touches(segment))
+            };
+            if timeline.has_groups() && timeline.segments().any(waits) {
+                // A group is written whole.
+                return true;
             }
-            if has_due {
+            let found = timeline.mark_due(|segment| !waits(segment) && is_due(segment));
+            if found.some {
                 due.push(slot);
             }
-            device.is_dirty = waits && !has_due;
+            device.is_dirty = found.waits && !found.some;
             device.is_dirty
         });
         // Sorted as in the store's index: rows that are adjacent there are written together.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ProcessorConfig;
-use crate::timeline::{Trip, Waiting};
+use crate::segment::{Segment, Waiting};
 
 /// Assumed time to write a device, until a flush was measured.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
@@ -126,7 +126,7 @@ impl FlushSchedule {
     }
 
     /// Visits a dirty trip. Returns whether the flush of this round takes it.
-    pub(super) fn takes(&self, trip: &mut Trip) -> bool {
+    pub(super) fn takes(&self, trip: &mut Segment) -> bool {
         let waiting = trip.visit(self.now_ms, self.round_ms);
         self.is_trip_due(trip.samples(), trip.has_new_ids(), waiting)
     }

@@ -101,11 +101,11 @@ pub(in crate::store) fn nearest(mut rows: Vec<TripRow>, order: Order) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
     use crate::model::scalar::Version;
-    use crate::timeline::{LegFilter, Trip};
+    use crate::segment::MintPoints;
+    use crate::timeline::LegFilter;
 
     /// Pages through `days` like a store; returns the days in the order they were read, and the
     /// sizes of the pages.
@@ -147,8 +147,8 @@ mod tests {
         };
         let path = crate::timeline::Path::from_sorted(hours.iter().map(sample)).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
-        let trip = Trip::loaded(t_star, version, version, BTreeMap::new(), path);
-        TripRow::from_trip("truck-17", &trip, LegFilter::default())
+        let ids = MintPoints::new(t_star, version);
+        TripRow::from_path("truck-17", &path, (&ids, version), LegFilter::default())
     }
 
     #[test]

@@ -113,8 +113,9 @@ pub async fn count_trips(store: &impl TripStore, device_id: &str, day: Day) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::MintPoints;
     use crate::store::memory::{ApplyRows as _, MemoryStore};
-    use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
+    use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample};
 
     fn end(minutes: (i64, i64), version: i64) -> TripEnd {
         let (start_ms, end_ms) = (DeviceTime(minutes.0 * 60_000), DeviceTime(minutes.1 * 60_000));
@@ -140,8 +141,8 @@ mod tests {
         };
         let path = Path::from_sorted([sample(minutes.0), sample(minutes.1)]).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
-        let trip = Trip::loaded(t_star, version, version, [].into(), path);
-        TripRow::from_trip("truck-17", &trip, LegFilter::default())
+        let ids = MintPoints::new(t_star, version);
+        TripRow::from_path("truck-17", &path, (&ids, version), LegFilter::default())
     }
 
     #[tokio::test]

@@ -195,10 +195,13 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         floor: &mut Option<Forget>,
     ) -> Result<bool> {
         let known = floor.take();
-        *floor = self.store.erased(device_id).await?;
+        let forgets = self.store.forgets(device_id).await?;
+        *floor = forgets.iter().cloned().reduce(Forget::and);
         let Some(forget) = floor else { return Ok(true) };
         let count = rows.len();
-        rows.retain(|found| found.row.end_ms >= forget.before_ms);
+        let is_erased =
+            |row: &TripRow| forgets.iter().any(|forget| forget.erases(row.end_ms, row.version));
+        rows.retain(|found| !is_erased(&found.row));
         Ok(rows.len() == count || known.as_ref() == Some(forget))
     }
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::codec::trip_row::TripRow;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample, Trip};
+use crate::segment::MintPoints;
+use crate::timeline::{LegFilter, Path, READINGS, Reading, Sample};
 use crate::views::{Detail, Extras, Form, TripWriter};
 
 /// 2026-11-20T21:38:00.123Z
@@ -23,10 +24,10 @@ fn trip(device: &str, samples: i32, absorbed: &[i64]) -> TripRow {
         Sample::new(T + i64::from(nth) * 1000, (nth * 7 - 3, nth * 5 + 1), readings)
     };
     let path = Path::from_sorted((0..samples).map(at)).unwrap();
-    let absorbed =
-        absorbed.iter().map(|after_s| (T + after_s * 1000, vec![Version(2), Version(4)])).collect();
-    let trip = Trip::loaded(T, Version(2), Version(4), absorbed, path);
-    TripRow::from_trip(device, &trip, LegFilter::default())
+    let retired = |after_s: &i64| (T + after_s * 1000, [2, 4].map(Version).into_iter().collect());
+    let live = (T, std::iter::once(Version(2)).collect());
+    let ids: MintPoints = absorbed.iter().map(retired).chain([live]).collect();
+    TripRow::from_path(device, &path, (&ids, Version(4)), LegFilter::default())
 }
 
 fn read(bytes: Vec<u8>) -> SerializedFileReader<File> {

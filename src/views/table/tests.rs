@@ -2,20 +2,22 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::timeline::{LegFilter, Limits, RawSample, Sample, Timeline};
+use crate::segment::{SegmentRules, Timeline};
+use crate::timeline::{LegFilter, RawSample, Sample};
 use crate::views::fields::columns;
 
 const AVRO: TableFormat = TableFormat::Avro { schema_id: 0x0102_0304 };
 
 /// Two trips of a second each, which the sample between them joins.
 fn merged() -> TripRow {
-    let mut timeline = Timeline::default();
-    let limits = Limits { max_gap_ms: 1000, ..Limits::default() };
+    let mut timeline = Timeline::in_memory();
+    let limits = SegmentRules { max_gap_ms: 1000, ..SegmentRules::default() };
     for (version, second) in (1..).zip([10, 12, 11]) {
         let raw = RawSample { time_ms: DeviceTime(second * 1000), ..RawSample::default() };
-        timeline.absorb(&limits, Version(version * 2), Sample::quantised(&raw).unwrap(), None);
+        let sample = Sample::quantised(&raw).unwrap();
+        timeline.absorb(&limits, Sample { version: Version(version * 2), ..sample }, None);
     }
-    TripRow::from_trip("truck-1", timeline.trips().next().unwrap(), LegFilter::default())
+    TripRow::from_segment("truck-1", timeline.segments().next().unwrap(), LegFilter::default())
 }
 
 fn json_record(row: &TripRow, max_bytes: usize) -> Value {

@@ -4,20 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::timeline::{LegFilter, Limits, RawSample, Sample, StopRule, Timeline};
+use crate::segment::{SegmentRules, Timeline};
+use crate::timeline::{LegFilter, RawSample, Sample, StopRule};
 use crate::views::{Match, TRIP_FIELDS, TagValues, is_open};
 
 /// 2026-11-20T21:38:00.123Z
 const T: DeviceTime = DeviceTime(1_795_210_680_123);
 
 fn row(device: &str, driver: Option<&str>, samples: &[RawSample]) -> TripRow {
-    let mut timeline = Timeline::default();
+    let mut timeline = Timeline::in_memory();
     for (raw, version) in samples.iter().zip((0..).step_by(2)) {
         let sample = Sample::quantised(raw).unwrap();
-        timeline.absorb(&Limits::default(), Version(version), sample, driver);
+        timeline.absorb(
+            &SegmentRules::default(),
+            Sample { version: Version(version), ..sample },
+            driver,
+        );
     }
-    let mut trips = timeline.trips();
-    let row = TripRow::from_trip(device, trips.next().unwrap(), LegFilter::default());
+    let mut trips = timeline.segments();
+    let row = TripRow::from_segment(device, trips.next().unwrap(), LegFilter::default());
     assert!(trips.next().is_none(), "one trip");
     row
 }
@@ -45,14 +50,14 @@ fn merged() -> TripRow {
 
 /// A trip whose fixes are `step_ms` apart, under a limit of 50 m/s for each leg.
 fn limited(step_ms: usize, latitudes: &[f64]) -> TripRow {
-    let mut timeline = Timeline::default();
+    let mut timeline = Timeline::in_memory();
     for (ms, &lat) in (0..).step_by(step_ms).zip(latitudes) {
         let raw = RawSample { time_ms: T + ms, lat, lon: 13.25, ..RawSample::default() };
         let sample = Sample::quantised(&raw).unwrap();
-        timeline.absorb(&Limits::default(), Version(0), sample, None);
+        timeline.absorb(&SegmentRules::default(), Sample { version: Version(0), ..sample }, None);
     }
     let legs = LegFilter { max_speed_cmps: Some(5000) };
-    TripRow::from_trip("far", timeline.trips().next().unwrap(), legs)
+    TripRow::from_segment("far", timeline.segments().next().unwrap(), legs)
 }
 
 /// The middle one of five fixes is far away: two of the four legs are jumps.

@@ -78,7 +78,7 @@ pub fn feed(site: &Site) -> (Vec<Event>, Vec<Erasure>) {
 }
 
 fn times(row: &TripRow) -> Vec<DeviceTime> {
-    row.to_trip().unwrap().path().iter().map(|sample| sample.time_ms).collect()
+    row.to_path().unwrap().iter().map(|sample| sample.time_ms).collect()
 }
 
 /// What is stored and announced while instances run.

@@ -110,7 +110,7 @@ fn every_id_resolves(site: &Site, expected: &Expected, events: &[Event]) {
             let row = store.covering(&id.device_id, id.t_star_ms).await.unwrap();
             let found = row.as_ref().map(|row| row.t_star_ms.ms());
             let trip = expected.trip_of(&id.device_id, id.t_star_ms.ms());
-            assert_eq!(found, trip.map(|trip| trip.t_star), "{id:?} leads to {row:?}");
+            assert_eq!(found, trip.map(|trip| trip.t_star()), "{id:?} leads to {row:?}");
         }
     };
     let all = stream::iter(ids).map(lookup).buffer_unordered(16).collect::<Vec<()>>();

@@ -33,7 +33,7 @@ async fn write(
     (covered, found): (&Covered, &AtomicUsize),
 ) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let limits = Limits { max_gap: 5, max_duration: 1000, max_samples: 1000 };
+    let limits = Limits { max_gap: 5, max_samples: 1000 };
     let (mut model, mut known, mut over_midnight) = (Device::new(limits), BTreeSet::new(), 0);
     for nth in 1..=ARRIVALS.0 {
         let within = u64::try_from(2 * ARRIVALS.1).unwrap();

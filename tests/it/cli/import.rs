@@ -25,7 +25,8 @@ fn the_summary_is_one_object_whose_sums_hold() {
                  trips ids_retired key_changes";
     assert_eq!(keys(&text).join(" "), names);
     let inner = fields(&text);
-    assert_eq!(keys(inner["arrivals"].get()), ["new", "end", "inside", "beginning", "merge"]);
+    let kinds = ["new", "end", "inside", "beginning", "merge", "split", "turn"];
+    assert_eq!(keys(inner["arrivals"].get()), kinds);
     assert_eq!(keys(inner["key_changes"].get()), ["t_star", "start", "end", "start_end"]);
 
     let count = |name: &str| number(&summary[name]);

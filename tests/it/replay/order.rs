@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 use tstar::internals::model::scalar::{DeviceTime, Version};
+use tstar::internals::segment::{Segment, SegmentRules, Timeline};
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::{Order, TripRow, TripStore};
-use tstar::internals::timeline::{LegFilter, Limits, READINGS, Reading, Sample, Timeline};
+use tstar::internals::timeline::{LegFilter, READINGS, Reading, Sample};
 
 use crate::support::block_on;
 use tstar_sim::model::spans::spans;
@@ -27,28 +28,30 @@ fn sample(time_ms: i64) -> Sample {
 /// Reads a piece of a log as a worker that knows nothing but the store; flushes after `each`
 /// records.
 async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize) {
-    let limits = Limits::default();
+    let rules = SegmentRules::default();
     let mut timeline = Timeline::default();
     let version = |offset: usize| BASE + 2 * i64::try_from(offset).unwrap();
-    let mut acknowledged = version(piece.start);
     for offset in piece.clone() {
         let time_ms = log[offset];
-        let days = timeline.missing_days(&limits, DeviceTime(time_ms));
-        let mut rows = Vec::new();
-        for &day in &days {
-            rows.extend(store.rows_of_day(DEVICE, day).await.unwrap());
+        let version = Version(version(offset));
+        let mut load = timeline.days_to_load(&rules, DeviceTime(time_ms));
+        let (mut trips, mut read) = (Vec::new(), 0);
+        while let Some(&day) = load.days().get(read) {
+            for row in store.rows_of_day(DEVICE, day).await.unwrap() {
+                if row.version >= version {
+                    load.add_around(&rules, row.start_ms, row.end_ms);
+                }
+                trips.push(row.to_segment(&rules).unwrap());
+            }
+            read += 1;
         }
-        let trips = rows.iter().map(|row| row.to_trip().unwrap()).collect();
-        timeline.insert_loaded(&days, trips, Version(acknowledged));
-        timeline.absorb(&limits, Version(version(offset)), sample(time_ms), None);
+        timeline.insert_loaded(&rules, load.days(), trips, version);
+        timeline.absorb(&rules, Sample { version, ..sample(time_ms) }, None);
         if offset % each == 0 || offset + 1 == piece.end {
-            let changed = timeline.trips_mut().filter(|trip| trip.unflushed().is_some());
-            let changed = changed.map(|trip| {
-                trip.take_unflushed();
-                TripRow::from_trip(DEVICE, trip, LegFilter::default())
-            });
-            store.apply(&changed.collect::<Vec<_>>()).await.unwrap();
-            acknowledged = version(offset + 1);
+            let taken = timeline.take_groups(true);
+            let changed = taken.iter().flat_map(|group| &group.segments);
+            let row = |trip: &&Segment| TripRow::from_segment(DEVICE, trip, LegFilter::default());
+            store.apply(&changed.map(row).collect::<Vec<_>>()).await.unwrap();
             timeline.evict();
         }
     }
@@ -109,7 +112,7 @@ proptest! {
         pieces.sort_by_cached_key(|_| order.next());
         // Sent again they are new records.
         let sent: Vec<i64> = pieces.into_iter().flat_map(|piece| log[piece].to_vec()).collect();
-        let max_gap = Limits::default().max_gap_ms;
+        let max_gap = SegmentRules::default().max_gap_ms;
         block_on(async {
             let store = MemoryStore::default();
             read(&store, &sent, 0..sent.len(), each).await;

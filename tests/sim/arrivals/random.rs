@@ -1,15 +1,15 @@
 //! Random logs against both models: in memory, over a store that is reloaded in parts, after a
 //! crash, replayed and shuffled.
 
-use super::rows::{Row, Rows};
-use super::{assert_defined, assert_equal, assert_legs, did, for_model, sample};
+use super::rows::{Row, Rows, rows_of};
+use super::{arriving, assert_defined, assert_equal, assert_legs, did, for_model};
 use crate::counts;
 use crate::model::{Fix, literal};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use tstar::internals::model::scalar::{DeviceTime, Version};
-use tstar::internals::timeline::{Limits, Timeline, Trip};
+use tstar::internals::segment::{Segment, SegmentRules, Timeline};
 
 const DAY: i64 = 86_400_000;
 
@@ -45,24 +45,22 @@ impl Dice {
 type Record = (i64, Vec<Fix>);
 
 struct Log {
-    limits: Limits,
+    rules: SegmentRules,
     records: Vec<Record>,
 }
 
 impl Log {
     fn random(dice: &mut Dice) -> Self {
-        // From a log within one minute to one whose trips last for days.
-        let unit = dice.one_of(&[1, 60_000, DAY / 4, DAY / 2 + 1]);
+        // From a log within one minute to one whose trips last for days, some of which fill days.
+        let fills = dice.below(8) == 0;
+        let unit = dice.one_of(&[1, 60_000, DAY / 24, DAY / 24 - 1]);
+        let (unit, gap) = if fills { (DAY / 24, 6) } else { (unit, 1 + dice.below(6)) };
         let origin = dice.one_of(&[0, DAY, -DAY, -20 * unit, DAY - 10 * unit, 20_000 * DAY]);
-        let max_gap_ms = unit * (1 + dice.below(6) as i64);
-        // About two in three logs with limits reach one, so half of all logs do.
-        let limits = if dice.below(4) > 0 {
-            let max_duration_ms = unit * dice.below(30) as i64;
-            Limits { max_gap_ms, max_duration_ms, max_samples: 1 + dice.below(7) }
-        } else {
-            Limits { max_gap_ms, max_duration_ms: 1000 * DAY, max_samples: 100_000 }
-        };
-        let units = 3 + dice.below(100);
+        let is_limited = !fills && dice.below(8) > 0;
+        let max_samples = if is_limited { 1 + dice.below(7) } else { 100_000 };
+        let max_gap_ms = unit * gap as i64;
+        let rules = SegmentRules { max_gap_ms, min_stop_ms: None, max_samples };
+        let units = 3 + dice.below(if fills { 50 } else { 100 });
         let mut version = 2 * dice.below(3) as i64;
         let mut records: Vec<Record> = Vec::new();
         for _ in 0..=dice.below(40) {
@@ -76,7 +74,7 @@ impl Log {
             }
             version += 2;
         }
-        Self { limits, records }
+        Self { rules, records }
     }
 
     fn times(&self) -> Vec<i64> {
@@ -90,7 +88,7 @@ impl Log {
             fixes.swap(k, dice.below(k + 1));
         }
         let records = fixes.into_iter().zip((0..).step_by(2)).map(|(fix, v)| (v, vec![fix]));
-        Self { limits: self.limits, records: records.collect() }
+        Self { rules: self.rules, records: records.collect() }
     }
 }
 
@@ -99,6 +97,7 @@ impl Log {
 struct Counts {
     new: usize,
     merges: usize,
+    splits: usize,
     applied: usize,
     duplicates: usize,
     conflicting: usize,
@@ -122,6 +121,10 @@ impl Counts {
                 self.applied += 1;
                 self.merges += 1;
             }
+            Did::Split => {
+                self.applied += 1;
+                self.splits += 1;
+            }
             Did::Inside | Did::End | Did::Beginning => self.applied += 1,
         }
     }
@@ -137,108 +140,97 @@ struct Worker {
 impl Worker {
     /// The version of the first record that a commit would not pass, before the one at `version`.
     fn acknowledged(&self, version: i64) -> i64 {
-        (self
-            .timeline
-            .trips()
-            .filter_map(Trip::unflushed)
-            .min()
-            .unwrap_or(Version(version))
-            .min(Version(version)))
-        .get()
+        self.timeline.unflushed().map_or(version, |lowest| lowest.get().min(version))
     }
 
     /// Applies a record whole, after loading all that it needs.
-    fn absorb(&mut self, limits: &Limits, (version, fixes): &Record) -> Vec<literal::Did> {
+    fn absorb(&mut self, rules: &SegmentRules, (version, fixes): &Record) -> Vec<literal::Did> {
         for fix in fixes {
-            let days = self.timeline.missing_days(limits, DeviceTime(fix.time));
-            if !days.is_empty() {
-                let acknowledged = self.acknowledged(*version);
-                let overlaps = self.timeline.insert_loaded(
-                    &days,
-                    self.rows.load(&days),
-                    Version(acknowledged),
-                );
-                // The former row of a trip that has changed since; this is the only writer.
-                let changed = self.timeline.trips().any(|trip| trip.unflushed().is_some());
-                assert!(overlaps == 0 || changed, "{overlaps} rows overlap");
-            }
+            let as_of = Version(*version);
+            let mut load = self.timeline.days_to_load(rules, DeviceTime(fix.time));
+            let rows = self.rows.load(rules, &mut load, as_of);
+            self.timeline.insert_loaded(rules, load.days(), rows, as_of);
         }
-        let absorb = |fix: &Fix| {
-            did(self.timeline.absorb(limits, Version(*version), sample(*fix), fix.driver))
-        };
+        let absorb =
+            |fix: &Fix| did(self.timeline.absorb(rules, arriving(*fix, *version), fix.driver));
         fixes.iter().map(absorb).collect()
     }
 
-    /// Writes each dirty trip that the dice choose.
+    /// Writes the groups of the dirty trips that the dice choose.
     fn flush(&mut self, mut choose: impl FnMut() -> bool) {
-        for trip in self.timeline.trips_mut() {
-            if trip.unflushed().is_some() && choose() {
-                let lowest = trip.take_unflushed().expect("it was there");
-                assert!(lowest <= trip.version);
-                self.rows.write(trip);
-            }
+        self.timeline.mark_due(|_| choose());
+        for group in self.timeline.take_groups(false) {
+            assert!(group.segments.iter().all(|trip| group.lowest <= trip.version()));
+            self.rows.write(&group.taken, rows_of(&group));
         }
     }
 
     /// Writes everything and returns the store's trips.
-    fn finish(&mut self) -> Vec<Trip> {
+    fn finish(&mut self, rules: &SegmentRules) -> Vec<Segment> {
         self.flush(|| true);
-        self.rows.0.iter().map(Row::trip).collect()
+        self.rows.0.iter().map(|row| row.trip(rules)).collect()
     }
 }
 
 /// In memory only. After every record: I1, I2, I5; at the end: I3.
 fn whole(log: &Log) -> (Timeline, literal::Device) {
-    let (mut owner, mut device) = (Worker::default(), literal::Device::new(for_model(&log.limits)));
+    let (mut owner, mut device) = (Worker::default(), literal::Device::new(for_model(&log.rules)));
     let (mut counts, mut arrived, mut published) = (Counts::default(), vec![], BTreeSet::new());
     for record in &log.records {
         let expected: Vec<_> = record.1.iter().map(|&fix| device.arrive(record.0, fix)).collect();
-        let found = owner.absorb(&log.limits, record);
+        let found = owner.absorb(&log.rules, record);
         assert_eq!(found, expected, "{record:?}");
         found.into_iter().for_each(|did| counts.add(did));
         arrived.extend(record.1.iter().map(|fix| fix.time));
-        owner.timeline.check(&log.limits);
-        let trips: Vec<_> = owner.timeline.trips().collect();
+        owner.timeline.check();
+        let trips: Vec<_> = owner.timeline.segments().collect();
         assert_equal(&trips, &device);
-        if !device.met_a_limit {
-            assert_defined(&trips, &arrived, log.limits.max_gap_ms);
+        if !device.met_a_limit && !device.met_a_midnight {
+            assert_defined(&trips, &arrived, log.rules.max_gap_ms);
         }
-        published.extend(trips.iter().map(|trip| trip.t_star_ms));
+        published.extend(trips.iter().map(|trip| trip.t_star_ms()));
         assert_resolve(&published, &trips);
     }
-    let trips: Vec<_> = owner.timeline.trips().collect();
+    let trips: Vec<_> = owner.timeline.segments().collect();
     assert_legs(&trips, &device, MAX_LEG_SPEED);
     assert_legs(&trips, &device, None);
     assert_eq!(arrived.len(), counts.applied + counts.duplicates + counts.trip_full, "I3");
     assert_eq!(trips.iter().map(|trip| trip.samples()).sum::<usize>(), counts.applied, "I3");
-    assert_eq!(trips.len(), counts.new - counts.merges);
-    assert_eq!(trips.iter().map(|trip| trip.absorbed.len()).sum::<usize>(), counts.merges);
+    if !device.met_a_midnight {
+        assert_eq!(trips.len(), counts.new - counts.merges);
+        let ids: usize = trips.iter().map(|trip| trip.outline().points.len()).sum();
+        assert_eq!(ids, counts.new);
+    }
     (owner.timeline, device)
 }
 
 /// I2: the trip that covers a published id's time has that id or has absorbed it.
-fn assert_resolve(published: &BTreeSet<DeviceTime>, trips: &[&Trip]) {
+fn assert_resolve(published: &BTreeSet<DeviceTime>, trips: &[&Segment]) {
     for t_star in published {
-        let covers = |trip: &&&Trip| trip.start_ms() <= *t_star && *t_star <= trip.end_ms();
+        let covers = |trip: &&&Segment| trip.start_ms() <= *t_star && *t_star <= trip.end_ms();
         let [trip] = trips.iter().filter(covers).collect::<Vec<_>>()[..] else {
             panic!("I2: {t_star} in {trips:#?}")
         };
-        assert!(trip.t_star_ms == *t_star || trip.absorbed.contains_key(t_star), "I2: {t_star}");
+        assert!(trip.outline().points.get(*t_star).is_some(), "I2: {t_star}");
     }
 }
 
-/// The same log again, later: nothing changes.
-fn repeated(log: &Log, mut timeline: Timeline) {
-    let before: Vec<_> = timeline.trips().map(Row::from_trip).collect();
+/// The same log again, later: nothing changes, but where a midnight cuts what was too large.
+fn repeated(log: &Log, mut timeline: Timeline, device: &literal::Device) {
+    let before: Vec<_> = timeline.segments().map(Row::from_trip).collect();
+    let mut device = device.clone();
     for (version, fixes) in &log.records {
         for fix in fixes {
-            let found =
-                did(timeline.absorb(&log.limits, Version(version + 10_000), sample(*fix), None));
+            let version = version + 10_000;
+            let found = did(timeline.absorb(&log.rules, arriving(*fix, version), fix.driver));
+            assert_eq!(found, device.arrive(version, *fix), "{fix:?}");
             use literal::Did::{Duplicate, TripFull};
-            assert!(matches!(found, Duplicate { .. } | TripFull), "{fix:?}: {found:?}");
+            let changes = !matches!(found, Duplicate { .. } | TripFull);
+            assert!(device.met_a_midnight || !changes, "{fix:?}: {found:?}");
         }
     }
-    assert!(timeline.trips().map(Row::from_trip).eq(before));
+    let is_same = timeline.segments().map(Row::from_trip).eq(before);
+    assert!(is_same || device.met_a_midnight);
 }
 
 /// Over a store, with flushes and evictions in between. Returns a worker as it was between two
@@ -251,34 +243,31 @@ fn stored(log: &Log, device: &literal::Device, dice: &mut Dice) -> (Worker, i64)
         if nth == crash_at {
             crashed = (owner.clone(), record.0);
         }
-        owner.absorb(&log.limits, record).into_iter().for_each(|did| counts.add(did));
+        owner.absorb(&log.rules, record).into_iter().for_each(|did| counts.add(did));
         if dice.below(3) == 0 {
             owner.flush(|| dice.below(2) == 0);
         }
         if dice.below(3) == 0 {
             owner.timeline.evict();
         }
-        owner.timeline.check(&log.limits);
+        owner.timeline.check();
     }
-    let trips = owner.finish();
+    let trips = owner.finish(&log.rules);
     assert_equal(&trips.iter().collect::<Vec<_>>(), device);
     assert_legs(&trips.iter().collect::<Vec<_>>(), device, MAX_LEG_SPEED);
-    assert_eq!(trips.iter().map(Trip::samples).sum::<usize>(), counts.applied, "I3");
+    assert_eq!(trips.iter().map(Segment::samples).sum::<usize>(), counts.applied, "I3");
     assert_eq!(log.times().len(), counts.applied + counts.duplicates + counts.trip_full, "I3");
     replayed_ahead(log, &owner.rows);
     crashed
 }
 
-/// From the first record, over the rows after the last: everything is already decided.
+/// From the first record, over the rows after the last: it ends with the same rows.
 fn replayed_ahead(log: &Log, rows: &Rows) {
     let mut owner = Worker { timeline: Timeline::default(), rows: rows.clone() };
     for record in &log.records {
-        for did in owner.absorb(&log.limits, record) {
-            use literal::Did::{Duplicate, TripFull};
-            assert!(matches!(did, Duplicate { .. } | TripFull), "{record:?}: {did:?}");
-        }
+        owner.absorb(&log.rules, record);
     }
-    owner.finish();
+    owner.finish(&log.rules);
     assert_eq!(owner.rows, *rows);
 }
 
@@ -289,20 +278,27 @@ fn recovered(log: &Log, device: &literal::Device, (crashed, at): (Worker, i64), 
     let from = if dice.below(2) == 0 { acknowledged } else { i64::MIN };
     let mut owner = Worker { timeline: Timeline::default(), rows: crashed.rows };
     for record in log.records.iter().filter(|record| record.0 >= from) {
-        owner.absorb(&log.limits, record);
+        owner.absorb(&log.rules, record);
         if dice.below(3) == 0 {
             owner.flush(|| dice.below(2) == 0);
             owner.timeline.evict();
         }
     }
-    assert_equal(&owner.finish().iter().collect::<Vec<_>>(), device);
+    assert_equal(&owner.finish(&log.rules).iter().collect::<Vec<_>>(), device);
 }
 
 /// Another arrival order: the same spans, as long as no limit is reached.
-fn reordered(log: &Log, spans: &[(DeviceTime, DeviceTime)], dice: &mut Dice) {
+fn reordered(
+    log: &Log,
+    (spans, first): (&[(DeviceTime, DeviceTime)], &literal::Device),
+    dice: &mut Dice,
+) {
     let (timeline, device) = whole(&log.shuffled(dice));
-    assert!(!device.met_a_limit, "limits depend on the spans only, until one is reached");
-    let found = timeline.trips().map(|trip| (trip.start_ms(), trip.end_ms()));
+    if device.met_a_limit {
+        // A trip that a midnight cuts later was larger.
+        return assert!(device.met_a_midnight || first.met_a_midnight);
+    }
+    let found = timeline.segments().map(|trip| (trip.start_ms(), trip.end_ms()));
     assert!(found.eq(spans.iter().copied()));
 }
 
@@ -312,12 +308,12 @@ fn try_log(seed: u64) -> bool {
     let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
     let log = Log::random(&mut dice);
     let (timeline, device) = whole(&log);
-    let spans: Vec<_> = timeline.trips().map(|trip| (trip.start_ms(), trip.end_ms())).collect();
-    repeated(&log, timeline);
+    let spans: Vec<_> = timeline.segments().map(|trip| (trip.start_ms(), trip.end_ms())).collect();
+    repeated(&log, timeline, &device);
     let crashed = stored(&log, &device, &mut dice);
     recovered(&log, &device, crashed, &mut dice);
     if !device.met_a_limit {
-        reordered(&log, &spans, &mut dice);
+        reordered(&log, (&spans, &device), &mut dice);
     }
     device.met_a_limit
 }
@@ -347,13 +343,14 @@ fn random_logs_have_what_they_are_for() {
         see("a tie", times.iter().collect::<BTreeSet<_>>().len() < times.len());
         see("a negative time", times.iter().any(|&time| time < 0));
         see("a trip over midnight", device.trips.iter().any(days));
-        see("two merges in one trip", device.trips.iter().any(|trip| trip.absorbed.len() > 1));
+        see("two merges in one trip", device.trips.iter().any(|trip| trip.absorbed().len() > 1));
         see("a record of several samples", log.records.iter().any(|record| record.1.len() > 1));
         see("several trips", device.trips.len() > 1);
         see("a limit", device.met_a_limit);
+        see("a cut at a midnight", device.met_a_midnight);
     }
     println!("of 2,000 random logs: {seen:?}");
-    assert_eq!(seen.len(), 7);
+    assert_eq!(seen.len(), 8);
     for (what, logs) in seen {
         assert!(logs > 100, "{what}: only in {logs} of 2,000 logs");
     }

@@ -1,42 +1,36 @@
 //! Part of a device's trips in memory, the rest as rows: a store in a list, and the rules by which
 //! its rows join the trips in memory.
 
-use super::{MINUTE, UNLIMITED, fix, run, sample};
-use std::collections::BTreeMap;
+use super::{MINUTE, UNLIMITED, arriving, fix, run};
 use tstar::internals::model::scalar::{Day, DeviceTime, Version};
-use tstar::internals::timeline::{Limits, Path, Sample, Timeline, Trip};
+use tstar::internals::segment::{
+    DaysToLoad, Kind, MintPoints, Segment, SegmentRules, TakenGroup, TakenSpan, Timeline,
+};
+use tstar::internals::timeline::{Path, Sample};
 
 /// A trip as a store holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    pub t_star: DeviceTime,
-    pub minted: i64,
-    pub version: i64,
-    pub absorbed: BTreeMap<DeviceTime, Vec<Version>>,
+    pub version: Version,
+    pub ids: MintPoints,
     pub samples: Vec<(Sample, Option<String>)>,
 }
 
 impl Row {
-    pub fn from_trip(trip: &Trip) -> Self {
+    pub fn from_trip(trip: &Segment) -> Self {
         let driver = |at| trip.path().driver_at(at).map(str::to_owned);
         let samples = trip.path().iter().map(|sample| (sample, driver(sample.time_ms)));
-        Self {
-            t_star: trip.t_star_ms,
-            minted: trip.minted.get(),
-            version: trip.version.get(),
-            absorbed: trip.absorbed.clone(),
-            samples: samples.collect(),
-        }
+        let ids = trip.outline().points.clone();
+        Self { version: trip.version(), ids, samples: samples.collect() }
     }
 
-    pub fn trip(&self) -> Trip {
+    pub fn trip(&self, rules: &SegmentRules) -> Segment {
         let samples = self.samples.iter().map(|(sample, _)| *sample);
         let mut path = Path::from_sorted(samples).expect("they were sorted");
         for (sample, driver) in &self.samples {
             path.name_driver(sample.time_ms, driver.as_deref());
         }
-        let (minted, version) = (Version(self.minted), Version(self.version));
-        Trip::loaded(self.t_star, minted, version, self.absorbed.clone(), path)
+        Segment::loaded(rules, Kind::Trip, self.ids.clone(), self.version, path)
     }
 
     pub fn start(&self) -> DeviceTime {
@@ -53,129 +47,157 @@ impl Row {
 pub struct Rows(pub Vec<Row>);
 
 impl Rows {
-    /// Replaces what the trip overlaps, as a write does.
-    pub fn write(&mut self, trip: &Trip) {
-        let (start, end) = (trip.start_ms(), trip.end_ms());
-        self.0.retain(|row| row.end() < start || end < row.start());
-        self.0.push(Row::from_trip(trip));
+    /// Removes what is taken away up to its version, and adds what comes instead, unless a newer
+    /// row of its span is there.
+    pub fn write(&mut self, taken: &[TakenSpan], rows: Vec<Row>) {
+        let is_within = |row: &Row, span: &TakenSpan| {
+            span.start_ms <= row.end() && row.end() <= span.end_ms && row.version <= span.version
+        };
+        self.0.retain(|row| !taken.iter().any(|span| is_within(row, span)));
+        for row in rows {
+            let mut over =
+                self.0.iter().filter(|it| it.start() <= row.end() && row.start() <= it.end());
+            if over.all(|it| it.version < row.version) {
+                self.0.push(row);
+            }
+        }
         self.0.sort_unstable_by_key(Row::start);
     }
 
-    /// One copy per day of `days` that a row touches.
-    pub fn load(&self, days: &[Day]) -> Vec<Trip> {
+    /// One copy per day that a row touches, and of the days around rows that are ahead.
+    pub fn load(
+        &self,
+        rules: &SegmentRules,
+        load: &mut DaysToLoad,
+        as_of: Version,
+    ) -> Vec<Segment> {
         // Not the program's own function: a change of it must not move the days of the store.
         let day = |time: DeviceTime| time.ms().div_euclid(86_400_000);
-        let of_day = |asked: i64| {
-            let touches = move |row: &&Row| day(row.start()) <= asked && asked <= day(row.end());
-            self.0.iter().filter(touches).map(Row::trip)
-        };
-        days.iter().flat_map(|&day| of_day(day.get())).collect()
+        let (mut found, mut read) = (Vec::new(), 0);
+        while let Some(asked) = load.days().get(read).map(|day| day.get()) {
+            for row in &self.0 {
+                if (day(row.start())..=day(row.end())).contains(&asked) {
+                    if row.version >= as_of {
+                        load.add_around(rules, row.start(), row.end());
+                    }
+                    found.push(row.trip(rules));
+                }
+            }
+            read += 1;
+        }
+        found
     }
 }
 
-fn row(arrivals: &'static str, version: i64) -> Trip {
+/// The rows of a group.
+pub fn rows_of(group: &TakenGroup<'_>) -> Vec<Row> {
+    group.segments.iter().map(|trip| Row::from_trip(trip)).collect()
+}
+
+/// Loads the trip of `arrivals`, whose records have the versions 0, 2, 4 and so on, as of a record:
+/// each part that there was by then as `start..end#t_star@version`.
+fn as_of(arrivals: &'static str, version: i64) -> String {
     let (timeline, _) = run(&UNLIMITED, arrivals);
-    let mut row = Row::from_trip(timeline.trips().next().expect("one trip"));
-    row.version = version;
-    row.trip()
-}
-
-/// Loads rows into the trips of `arrivals`: how many overlapped, then each trip as
-/// `start..end@version` and the version from which it is dirty.
-fn joined(arrivals: &'static str, rows: Vec<Trip>, acknowledged: i64) -> (usize, Vec<String>) {
-    let (mut timeline, _) = run(&UNLIMITED, arrivals);
-    timeline.trips_mut().for_each(|trip| {
-        trip.take_unflushed();
+    let rows = timeline.segments().map(|trip| Row::from_trip(trip).trip(&UNLIMITED)).collect();
+    let mut loaded = Timeline::default();
+    let days: Vec<Day> = (-1..=1).map(Day).collect();
+    loaded.insert_loaded(&UNLIMITED, &days, rows, Version(version));
+    loaded.check();
+    assert_eq!(loaded.unflushed(), None, "nothing that is loaded is written");
+    let spelled = loaded.segments().map(|trip| {
+        let minutes = [trip.start_ms(), trip.end_ms(), trip.t_star_ms()].map(|at| at.ms() / MINUTE);
+        format!("{}..{}#{}@{}", minutes[0], minutes[1], minutes[2], trip.version())
     });
-    let overlaps = timeline.insert_loaded(&[Day(0)], rows, Version(acknowledged));
-    timeline.check(&UNLIMITED);
-    let spelled = timeline.trips().map(|trip| {
-        let (start, end) = (trip.start_ms().ms() / MINUTE, trip.end_ms().ms() / MINUTE);
-        format!("{start}..{end}@{} {:?}", trip.version, trip.unflushed())
-    });
-    (overlaps, spelled.collect())
+    spelled.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn of_overlapping_trips_the_newest_wins_whole_and_is_written_again() {
-    let (overlaps, trips) = joined("0 5", vec![row("0 5 10", 8)], 6);
-    assert_eq!((overlaps, trips), (1, vec!["0..10@8 Some(6)".into()]));
-    let (overlaps, trips) = joined("0 5", vec![row("3 8", 1)], 6);
-    assert_eq!((overlaps, trips), (1, vec!["0..5@2 Some(6)".into()]));
-    // One row over two trips in memory.
-    let (overlaps, trips) = joined("0 20", vec![row("0 5 10 15 20", 8)], 6);
-    assert_eq!((overlaps, trips), (1, vec!["0..20@8 Some(6)".into()]));
-}
-
-#[test]
-fn a_row_that_is_ahead_is_written_again_and_a_known_one_is_not() {
-    let ahead = |acknowledged| joined("0", vec![row("60 61", 6), row("60 61", 6)], acknowledged).1;
-    assert_eq!(ahead(6), ["0..0@0 None", "60..61@6 Some(6)"]);
-    assert_eq!(ahead(4), ["0..0@0 None", "60..61@6 Some(4)"]);
-    assert_eq!(ahead(8), ["0..0@0 None", "60..61@6 None"]);
-    assert_eq!(joined("0 5", vec![row("0 5", 2)], 0), (0, vec!["0..5@2 None".into()]));
-}
-
-#[test]
-fn days_are_floored_and_reach_max_gap_to_both_sides() {
-    let limits = Limits { max_gap_ms: 5 * MINUTE, ..UNLIMITED };
-    let mut timeline = Timeline::default();
-    let day = 1440 * MINUTE;
-    for (time, days) in [
-        (day / 2, vec![0]),
-        (5 * MINUTE - 1, vec![-1, 0]),
-        (5 * MINUTE, vec![0]),
-        (-1, vec![-1, 0]),
-        (-5 * MINUTE - 1, vec![-1]),
-        (-day, vec![-2, -1]),
-        (2 * day - 5 * MINUTE, vec![1, 2]),
-        (2 * day - 5 * MINUTE - 1, vec![1]),
+fn of_rows_that_are_ahead_there_is_what_there_was_at_the_record() {
+    let arrivals = "10 12 0 2 6 30 31";
+    for (version, expected) in [
+        (0, ""),
+        (2, "10..10#10@0"),
+        (4, "10..12#10@2"),
+        (6, "0..0#0@4 10..12#10@2"),
+        (8, "0..2#0@6 10..12#10@2"),
+        (10, "0..12#0@8"),
+        (12, "0..12#0@8 30..30#30@10"),
+        (14, "0..12#0@8 30..31#30@12"),
     ] {
-        let days: Vec<_> = days.into_iter().map(Day).collect();
-        assert_eq!(timeline.missing_days(&limits, DeviceTime(time)), days, "{time}");
+        assert_eq!(as_of(arrivals, version), expected, "{version}");
     }
-    timeline.insert_loaded(&[Day(0)], Vec::new(), Version(0));
-    assert_eq!(timeline.missing_days(&limits, DeviceTime(0)), [Day(-1)]);
-    timeline.insert_loaded(&[Day(-1)], Vec::new(), Version(0));
-    assert!(timeline.missing_days(&limits, DeviceTime(0)).is_empty());
-    timeline.evict();
-    assert_eq!(timeline.missing_days(&limits, DeviceTime(0)), [Day(-1), Day(0)]);
 }
 
 #[test]
-fn a_loaded_trip_takes_no_sample_of_a_record_that_it_has_seen() {
-    let after = |version: i64, arrival: &'static str| {
-        let mut timeline = Timeline::default();
-        timeline.insert_loaded(&[Day(0)], vec![row("0 4", 6)], Version(8));
-        let fix = fix(arrival);
-        super::did(timeline.absorb(&UNLIMITED, Version(version), sample(fix), None))
+fn days_are_floored_and_reach_to_both_sides() {
+    let rules = SegmentRules { max_gap_ms: 5 * MINUTE, ..UNLIMITED };
+    let mut timeline = Timeline::default();
+    let (day, reach) = (1440 * MINUTE, 10 * MINUTE);
+    let missing = |timeline: &Timeline, time| {
+        let load = timeline.days_to_load(&rules, DeviceTime(time));
+        assert_eq!(load.days().is_empty(), timeline.is_loaded(&rules, DeviceTime(time)));
+        load.days().iter().map(|day| day.get()).collect::<Vec<_>>()
     };
+    for (time, days) in [
+        (day / 2, &[0][..]),
+        (reach - 1, &[-1, 0]),
+        (reach, &[0]),
+        (-1, &[-1, 0]),
+        (-reach - 1, &[-1]),
+        (-day, &[-2, -1]),
+        (2 * day - reach, &[1, 2]),
+        (2 * day - reach - 1, &[1]),
+    ] {
+        assert_eq!(missing(&timeline, time), days, "{time}");
+    }
+    timeline.insert_loaded(&rules, &[Day(0)], Vec::new(), Version(0));
+    assert_eq!(missing(&timeline, 0), [-1]);
+    timeline.insert_loaded(&rules, &[Day(-1)], Vec::new(), Version(0));
+    assert_eq!(missing(&timeline, 0), [0_i64; 0]);
+    timeline.evict();
+    assert_eq!(missing(&timeline, 0), [-1, 0]);
+}
+
+/// Whether movement fills a day decides where it is cut.
+#[test]
+fn a_trip_near_a_midnight_asks_for_the_day_across_it() {
+    let mut timeline = Timeline::default();
+    let days = |timeline: &Timeline, minute: i64| {
+        let load = timeline.days_to_load(&UNLIMITED, DeviceTime(minute * MINUTE));
+        load.days().iter().map(|day| day.get()).collect::<Vec<_>>()
+    };
+    timeline.insert_loaded(&UNLIMITED, &[Day(0)], Vec::new(), Version(0));
+    timeline.absorb(&UNLIMITED, arriving(fix("4"), 0), None);
+    assert_eq!(days(&timeline, 700), [-1]);
+    timeline.insert_loaded(&UNLIMITED, &[Day(-1)], Vec::new(), Version(2));
+    assert_eq!(days(&timeline, 700), [0_i64; 0]);
+    timeline.absorb(&UNLIMITED, arriving(fix("1436"), 4), None);
+    assert_eq!(days(&timeline, 700), [1]);
+}
+
+#[test]
+fn a_record_that_is_read_again_after_later_ones_changes_nothing() {
     use crate::model::literal::Did;
-    assert_eq!(after(6, "4"), Did::Duplicate { conflicting: false });
-    assert_eq!([after(6, "2"), after(8, "2")], [Did::TripFull, Did::Inside]);
-    assert_eq!([after(6, "6"), after(8, "6")], [Did::New, Did::End]);
-    assert_eq!([after(6, "-1"), after(8, "-1")], [Did::New, Did::Beginning]);
+    let after = |version: i64, arrival: &'static str| {
+        let (mut timeline, _) = run(&UNLIMITED, "0 2 4");
+        super::did(timeline.absorb(&UNLIMITED, arriving(fix(arrival), version), None))
+    };
+    assert_eq!(after(0, "4"), Did::Duplicate { conflicting: false });
+    for arrival in ["3", "6", "-1"] {
+        assert_eq!(after(0, arrival), Did::TripFull, "{arrival}");
+    }
+    assert_eq!(
+        [after(6, "3"), after(6, "6"), after(6, "-1")],
+        [Did::Inside, Did::End, Did::Beginning]
+    );
 }
 
 #[test]
 fn only_what_was_flushed_is_evicted() {
     let (mut timeline, _) = run(&UNLIMITED, "0 10 20");
-    let second = timeline.trips_mut().nth(1).unwrap();
-    assert_eq!(second.take_unflushed(), Some(Version(2)));
+    timeline.mark_due(|trip| trip.start_ms() == DeviceTime(10 * MINUTE));
+    assert_eq!(timeline.take_groups(false)[0].lowest, Version(2));
     timeline.evict();
-    let left: Vec<_> = timeline.trips().map(Trip::start_ms).collect();
+    let left: Vec<_> = timeline.segments().map(Segment::start_ms).collect();
     assert_eq!(left, [0, 20 * MINUTE].map(DeviceTime));
-}
-
-#[test]
-fn a_check_allows_for_trips_that_are_not_in_memory() {
-    // Three trips that only max_samples keeps apart. Without the middle one, the others look as if
-    // they should be one.
-    let limits = Limits { max_samples: 3, ..UNLIMITED };
-    let (mut timeline, _) = run(&limits, "1 2 3 0 4");
-    let middle = timeline.trips_mut().nth(1).unwrap();
-    assert_eq!((middle.samples(), middle.take_unflushed()), (3, Some(Version(0))));
-    timeline.evict();
-    assert_eq!(timeline.trips().count(), 2);
-    timeline.check(&limits);
 }

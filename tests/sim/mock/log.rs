@@ -49,7 +49,6 @@ pub fn epoch() -> Epoch {
         base: Version(1_000_000),
         rules: Rules {
             max_gap_ms: 12 * MINUTE,
-            max_duration_ms: 60 * MINUTE * 3,
             max_samples: 40,
             max_future_ms: ENDLESS,
             ..Rules::default()
@@ -141,7 +140,6 @@ impl Truth {
         let (epoch, mut truth) = (epoch(), Self { ends: cluster.ends(TOPIC), ..Self::default() });
         let limits = literal::Limits {
             max_gap: epoch.rules.max_gap_ms,
-            max_duration: epoch.rules.max_duration_ms,
             max_samples: epoch.rules.max_samples as usize,
         };
         let epochs = [epoch];

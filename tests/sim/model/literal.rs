@@ -1,14 +1,16 @@
-//! The contract's rules for a sample, applied literally to plain lists: slow, and easy to compare
-//! with the page.
+//! The contract's rules for a sample, applied literally: after each arrival, all kept samples are
+//! sorted, cut at gaps and at the midnights of filled days, and ids are looked for in each part.
+//! Slow, and easy to compare with the page.
 
 use std::collections::BTreeMap;
 
 use super::Fix;
 
+const DAY: i64 = 86_400_000;
+
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub max_gap: i64,
-    pub max_duration: i64,
     pub max_samples: usize,
 }
 
@@ -18,6 +20,7 @@ pub enum Did {
     TripFull,
     Inside,
     Merge,
+    Split,
     End,
     Beginning,
     New,
@@ -25,13 +28,10 @@ pub enum Did {
 
 #[derive(Clone, Debug)]
 pub struct Trip {
-    pub t_star: i64,
-    pub minted: i64,
     pub version: i64,
-    /// Retired `t_star`, and the versions at which it was minted and retired; in order of
-    /// retirement.
-    pub absorbed: Vec<(i64, [i64; 2])>,
-    /// In arrival order within each trip that was merged.
+    /// The time of each id, and the versions at which it was minted, retired, revived and so on.
+    pub ids: BTreeMap<i64, Vec<i64>>,
+    /// By time.
     pub kept: Vec<Fix>,
     /// The version at which each of them arrived, by its time.
     pub arrived: BTreeMap<i64, i64>,
@@ -39,110 +39,149 @@ pub struct Trip {
 
 impl Trip {
     pub fn start(&self) -> i64 {
-        self.kept.iter().map(|fix| fix.time).min().expect("a trip keeps a sample")
+        self.kept[0].time
     }
 
     pub fn end(&self) -> i64 {
-        self.kept.iter().map(|fix| fix.time).max().expect("a trip keeps a sample")
+        self.kept[self.kept.len() - 1].time
+    }
+
+    /// The id that is not retired.
+    pub fn t_star(&self) -> i64 {
+        *self.ids.iter().find(|(_, history)| is_live(history)).expect("a trip has an id").0
+    }
+
+    /// The version at which that was minted.
+    pub fn minted(&self) -> i64 {
+        self.ids[&self.t_star()][0]
+    }
+
+    /// Retired ids, and the version at which each was retired last, by time.
+    pub fn absorbed(&self) -> Vec<(i64, i64)> {
+        let retired = self.ids.iter().filter(|(_, history)| !is_live(history));
+        retired.map(|(&time, history)| (time, history[history.len() - 1])).collect()
     }
 
     /// The driver that the earliest kept sample with a driver names, and that sample's time.
     pub fn driver(&self) -> Option<(&'static str, i64)> {
-        let named = self.kept.iter().filter_map(|fix| Some((fix.driver?, fix.time)));
-        named.min_by_key(|&(_, time)| time)
-    }
-
-    fn add(&mut self, version: i64, fix: Fix) {
-        self.kept.push(fix);
-        self.arrived.insert(fix.time, version);
-        self.version = version;
+        self.kept.iter().find_map(|fix| Some((fix.driver?, fix.time)))
     }
 }
 
-/// All trips of one device, unordered.
+fn is_live(history: &[i64]) -> bool {
+    history.len() % 2 == 1
+}
+
+/// All trips of one device, by time.
 #[derive(Clone, Debug)]
 pub struct Device {
     limits: Limits,
     pub trips: Vec<Trip>,
-    /// `max_duration` or `max_samples` has refused something.
+    /// `max_samples` has refused something.
     pub met_a_limit: bool,
+    /// A trip was cut at a midnight.
+    pub met_a_midnight: bool,
 }
 
 impl Device {
     pub fn new(limits: Limits) -> Self {
-        Self { limits, trips: Vec::new(), met_a_limit: false }
+        Self { limits, trips: Vec::new(), met_a_limit: false, met_a_midnight: false }
     }
 
     /// Applies the sample of the record at `version`, and returns its effect.
     pub fn arrive(&mut self, version: i64, fix: Fix) -> Did {
         let t = fix.time;
-        if let Some(kept) = self.kept_at(t) {
-            return Did::Duplicate { conflicting: kept.place != fix.place };
+        let all = self.trips.iter().flat_map(|trip| &trip.kept);
+        let mut kept: Vec<Fix> = all.copied().chain([fix]).collect();
+        if let Some(before) = kept.iter().rev().skip(1).find(|kept| kept.time == t) {
+            return Did::Duplicate { conflicting: before.place != fix.place };
         }
-        if let Some(nth) = self.trips.iter().position(|trip| trip.start() < t && t < trip.end()) {
-            if self.trips[nth].kept.len() >= self.limits.max_samples {
-                self.met_a_limit = true;
-                return Did::TripFull;
-            }
-            self.trips[nth].add(version, fix);
-            return Did::Inside;
+        kept.sort_unstable_by_key(|fix| fix.time);
+        let parts = self.parts(&kept);
+        let is_same = |part: &[Fix], trip: &Trip| *part == *trip.kept;
+        let former = |part: &[Fix]| self.trips.iter().find(|trip| is_same(part, trip));
+        let added: Vec<Vec<Fix>> =
+            parts.iter().filter(|part| former(part).is_none()).cloned().collect();
+        if added.iter().any(|part| part.len() > self.limits.max_samples) {
+            self.met_a_limit = true;
+            return Did::TripFull;
         }
-        self.extend_or_start(version, fix)
-    }
-
-    fn kept_at(&self, t: i64) -> Option<Fix> {
-        self.trips.iter().flat_map(|trip| &trip.kept).find(|kept| kept.time == t).copied()
-    }
-
-    /// Rule 3.
-    fn extend_or_start(&mut self, version: i64, fix: Fix) -> Did {
-        let (t, gap) = (fix.time, self.limits.max_gap);
-        let trips = 0..self.trips.len();
-        let left = trips.clone().filter(|&n| self.trips[n].end() < t);
-        let left = left.max_by_key(|&n| self.trips[n].end());
-        let left = left.filter(|&n| t - self.trips[n].end() <= gap);
-        let right = trips.filter(|&n| self.trips[n].start() > t);
-        let right = right.min_by_key(|&n| self.trips[n].start());
-        let right = right.filter(|&n| self.trips[n].start() - t <= gap);
-        if let (Some(l), Some(r)) = (left, right) {
-            let (start, end) = (self.trips[l].start(), self.trips[r].end());
-            if self.allows(start, end, self.trips[l].kept.len() + 1 + self.trips[r].kept.len()) {
-                self.merge(l, r, version, fix);
-                return Did::Merge;
-            }
-        }
-        if let Some(l) = left
-            && self.allows(self.trips[l].start(), t, self.trips[l].kept.len() + 1)
-        {
-            self.trips[l].add(version, fix);
-            return Did::End;
-        }
-        if let Some(r) = right
-            && self.allows(t, self.trips[r].end(), self.trips[r].kept.len() + 1)
-        {
-            self.trips[r].add(version, fix);
-            return Did::Beginning;
-        }
-        let (absorbed, kept) = (Vec::new(), vec![fix]);
+        let stays = |trip: &&Trip| parts.iter().any(|part| is_same(part, trip));
+        let (stay, taken): (Vec<&Trip>, Vec<&Trip>) = self.trips.iter().partition(stays);
+        let did = effect(&taken, &added, t);
         let arrived = BTreeMap::from([(t, version)]);
-        self.trips.push(Trip { t_star: t, minted: version, version, absorbed, kept, arrived });
-        Did::New
+        let arrived = taken
+            .iter()
+            .fold(arrived, |all, trip| all.into_iter().chain(trip.arrived.clone()).collect());
+        let ids: BTreeMap<i64, Vec<i64>> = taken.iter().flat_map(|trip| trip.ids.clone()).collect();
+        let mut trips: Vec<Trip> = stay.into_iter().cloned().collect();
+        trips.extend(added.into_iter().map(|kept| named(kept, version, &ids, &arrived)));
+        trips.sort_by_key(Trip::start);
+        self.trips = trips;
+        did
     }
 
-    fn allows(&mut self, start: i64, end: i64, samples: usize) -> bool {
-        let fits = end - start <= self.limits.max_duration && samples <= self.limits.max_samples;
-        self.met_a_limit |= !fits;
-        fits
+    /// The parts of sorted samples that are a trip each.
+    fn parts(&mut self, kept: &[Fix]) -> Vec<Vec<Fix>> {
+        let gap = self.limits.max_gap;
+        let day = |fix: &Fix| fix.time.div_euclid(DAY);
+        let is_near = |a: &Fix, b: &Fix| b.time - a.time <= gap;
+        let fills = |piece: &[Fix]| {
+            let (first, last) = (piece[0].time, piece[piece.len() - 1].time);
+            first.rem_euclid(DAY) < gap && last.rem_euclid(DAY) >= DAY - gap
+        };
+        let pieces: Vec<&[Fix]> = kept.chunk_by(|a, b| is_near(a, b) && day(a) == day(b)).collect();
+        let mut parts: Vec<Vec<Fix>> = Vec::new();
+        let mut before: Option<&[Fix]> = None;
+        for piece in pieces {
+            let linked = before.filter(|before| is_near(&before[before.len() - 1], &piece[0]));
+            let is_cut = linked.is_some_and(|before| fills(before) || fills(piece));
+            self.met_a_midnight |= is_cut;
+            match parts.last_mut() {
+                Some(part) if linked.is_some() && !is_cut => part.extend(piece),
+                _ => parts.push(piece.to_vec()),
+            }
+            before = Some(piece);
+        }
+        parts
     }
+}
 
-    fn merge(&mut self, l: usize, r: usize, version: i64, fix: Fix) {
-        let right = self.trips[r].clone();
-        let left = &mut self.trips[l];
-        left.add(version, fix);
-        left.kept.extend(right.kept);
-        left.arrived.extend(right.arrived);
-        left.absorbed.extend(right.absorbed);
-        left.absorbed.push((right.t_star, [right.minted, version]));
-        self.trips.remove(r);
+/// What happened to the trips that were taken away.
+fn effect(taken: &[&Trip], added: &[Vec<Fix>], t: i64) -> Did {
+    let alone = |part: &&Vec<Fix>| part.len() == 1 && part[0].time == t;
+    let former = added.iter().filter(|part| !alone(part)).count();
+    let holder = added.iter().find(|part| part.iter().any(|fix| fix.time == t));
+    let holder = holder.expect("the sample is kept");
+    match former.cmp(&taken.len()) {
+        std::cmp::Ordering::Greater => Did::Split,
+        std::cmp::Ordering::Less => Did::Merge,
+        std::cmp::Ordering::Equal if alone(&holder) => Did::New,
+        std::cmp::Ordering::Equal if holder[0].time == t => Did::Beginning,
+        std::cmp::Ordering::Equal if holder[holder.len() - 1].time == t => Did::End,
+        std::cmp::Ordering::Equal => Did::Inside,
     }
+}
+
+/// A trip with the ids at its samples: the earliest is not retired.
+fn named(
+    kept: Vec<Fix>,
+    version: i64,
+    ids: &BTreeMap<i64, Vec<i64>>,
+    arrived: &BTreeMap<i64, i64>,
+) -> Trip {
+    let at = |time: i64| kept.iter().any(|fix| fix.time == time);
+    let own = ids.iter().filter(|(time, _)| at(**time));
+    let mut ids: BTreeMap<i64, Vec<i64>> = own.map(|(&time, it)| (time, it.clone())).collect();
+    if ids.is_empty() {
+        ids.insert(kept[0].time, vec![version]);
+    }
+    let live = *ids.keys().next().expect("there is one");
+    for (&time, history) in &mut ids {
+        if is_live(history) != (time == live) {
+            history.push(version);
+        }
+    }
+    let arrived = kept.iter().map(|fix| (fix.time, arrived[&fix.time])).collect();
+    Trip { version, ids, kept, arrived }
 }

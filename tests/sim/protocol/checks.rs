@@ -52,8 +52,9 @@ pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     let lacks_letter = truth.dead.iter().any(|place| is_passed(place) && !dead.contains(place));
     let version = log.versions.version_at(Offset(committed));
     let merges = announced(trips(&world.feed), truth);
-    let mut of_lane =
-        truth.merges.iter().filter(|(merge, of)| **of == lane && merge.2 < version.get());
+    let mut of_lane = truth.merges.iter().filter(|(merge, of)| {
+        **of == lane && merge.2 < version.get() && !truth.is_revived(merge, version.get())
+    });
     let lacks_merge = of_lane.any(|(merge, _)| !merges.contains(merge));
     if lacks_letter {
         world.bad.insert("I6 dead letters");
@@ -88,7 +89,10 @@ pub fn reader(world: &mut World, truth: &Truth) {
         if row.end_ms < truth.floor(device_of(row)) {
             continue;
         }
-        let time_ms = DeviceTime(world.dice.between(row.start_ms.ms(), row.end_ms.ms()));
+        // A midnight may cut it later, so that only its samples are certain to be covered.
+        let path = row.to_path().expect("the truth has whole rows");
+        let nth = world.dice.below(path.len());
+        let time_ms = path.iter().nth(nth).expect("it has as many").time_ms;
         if world.covering(device_of(row), time_ms).is_none() {
             world.bad.insert("I7 not found");
         }
@@ -116,15 +120,18 @@ pub fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
     lanes.flat_map(|lane| truth.state(lane, world.passed(lane)).to_vec()).collect()
 }
 
-/// I7 for a reader of several days: what was committed is within a trip of the list.
+/// I7 for a reader of several days: each sample that was committed is within a trip of the list.
 fn listing(world: &mut World, truth: &Truth) {
     let committed = committed(world, truth);
     for device in devices(world) {
         let list = world.list(device);
         let of_device = committed.iter().filter(|row| device_of(row) == device);
         for row in of_device.filter(|row| row.end_ms >= truth.floor(device)) {
-            let holds = |it: &TripRow| it.start_ms <= row.start_ms && row.end_ms <= it.end_ms;
-            if !list.iter().any(holds) {
+            let path = row.to_path().expect("the truth has whole rows");
+            let is_listed = |time_ms: DeviceTime| {
+                list.iter().any(|it| it.start_ms <= time_ms && time_ms <= it.end_ms)
+            };
+            if !truth.may_be_cut(row) && !path.iter().all(|sample| is_listed(sample.time_ms)) {
                 world.bad.insert("I7 not in the list");
             }
         }
@@ -250,7 +257,8 @@ fn feed(world: &mut World, truth: &Truth) {
     let mut once: BTreeMap<Named, &Announced> = BTreeMap::new();
     let mut known: BTreeSet<(Device, DeviceTime)> = BTreeSet::new();
     let mut bad = Vec::new();
-    let merges: BTreeSet<Named> = truth.merges.keys().copied().collect();
+    let stays = |merge: &&Named| !truth.is_revived(merge, i64::MAX);
+    let merges: BTreeSet<Named> = truth.merges.keys().filter(stays).copied().collect();
     for event in trips(&world.feed) {
         once.entry(event.named()).or_insert(event);
         if event.kind != Kind::Grown {
@@ -275,18 +283,18 @@ fn feed(world: &mut World, truth: &Truth) {
     world.bad.extend(bad);
 }
 
-/// The time before which events erased each device.
+/// What events erased of each device: before which time, and up to which version.
 #[derive(Default)]
-struct Floors(BTreeMap<Device, DeviceTime>);
+struct Floors(BTreeMap<Device, Vec<(DeviceTime, i64)>>);
 
 impl Floors {
-    fn raise(&mut self, device: Device, before_ms: DeviceTime) {
-        let floor = self.0.entry(device).or_insert(before_ms);
-        *floor = (*floor).max(before_ms);
+    fn raise(&mut self, device: Device, floor: (DeviceTime, i64)) {
+        self.0.entry(device).or_default().push(floor);
     }
 
     fn covers(&self, trip: &Announced) -> bool {
-        self.0.get(&trip.device).is_some_and(|floor| trip.end < *floor)
+        let mut floors = self.0.get(&trip.device).into_iter().flatten();
+        floors.any(|(before_ms, version)| trip.end < *before_ms && trip.version < *version)
     }
 }
 
@@ -295,8 +303,8 @@ fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
     let (mut trips, mut floors) = (Vec::<&Announced>::new(), Floors::default());
     for event in events {
         match event {
-            Event::Forgotten { device, before_ms } => {
-                floors.raise(*device, *before_ms);
+            Event::Forgotten { device, before_ms, version } => {
+                floors.raise(*device, (*before_ms, *version));
                 trips.retain(|trip| !floors.covers(trip));
             }
             Event::Trip(new) if !floors.covers(new) => {
@@ -313,23 +321,29 @@ fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
     trips.into_iter().map(Announced::named).collect()
 }
 
-/// A consumer that knows ids only: the highest version of an id wins, and an id that was once
-/// retired stays retired.
+/// A consumer that knows ids only: the highest version of an id wins, unless an event of at least
+/// that version has retired it.
 fn by_ids(events: &[Event]) -> BTreeSet<Named> {
     let mut trips: BTreeMap<(Device, DeviceTime), &Announced> = BTreeMap::new();
-    let (mut gone, mut floors) = (BTreeSet::new(), Floors::default());
+    let mut gone: BTreeMap<(Device, DeviceTime), i64> = BTreeMap::new();
+    let mut floors = Floors::default();
     for event in events {
         match event {
-            Event::Forgotten { device, before_ms } => {
-                floors.raise(*device, *before_ms);
+            Event::Forgotten { device, before_ms, version } => {
+                floors.raise(*device, (*before_ms, *version));
                 trips.retain(|_, trip| !floors.covers(trip));
             }
             Event::Trip(new) if !floors.covers(new) => {
-                gone.extend(new.retired.iter().map(|t_star| (new.device, *t_star)));
-                trips.retain(|id, _| !gone.contains(id));
+                for t_star in &new.absorbed {
+                    let retired = gone.entry((new.device, *t_star)).or_insert(new.version);
+                    *retired = new.version.max(*retired);
+                }
+                let is_gone =
+                    |id, version| gone.get(&id).is_some_and(|retired| version <= *retired);
+                trips.retain(|id, trip| !is_gone(*id, trip.version));
                 let id = (new.device, new.t_star);
                 let is_old = trips.get(&id).is_some_and(|trip| trip.version >= new.version);
-                if !gone.contains(&id) && !is_old {
+                if !is_gone(id, new.version) && !is_old {
                     trips.insert(id, new);
                 }
             }

@@ -49,7 +49,7 @@ fn samples_of(device: Device, hours: &[i64]) -> Record {
 
 impl Schedule {
     fn directed(logs: Vec<Draft>) -> Rc<Self> {
-        let scripts = Script::of_partitions(logs, i64::MAX, 100);
+        let scripts = Script::of_partitions(logs, 100);
         Self::new(Dice::new(1), scripts, (Kind::default(), 0), false)
     }
 

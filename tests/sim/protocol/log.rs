@@ -190,27 +190,18 @@ impl Script {
             records(dice, kind, (of, count), middle)
         };
         let logs: Vec<_> = devices.iter().map(random).collect();
-        let (hours, samples) = if kind.limits {
-            (dice.one_of(&[2, 4, 6, 9, 10_000]), dice.one_of(&[2, 3, 5, 100]))
-        } else {
-            (10_000, 100)
-        };
+        let samples = if kind.limits { dice.one_of(&[2, 3, 5, 100]) } else { 100 };
         let mut logs: Vec<_> =
             logs.into_iter().map(|records| Draft::new(records, most, dice)).collect();
         if kind.epochs {
             logs.iter_mut().for_each(|log| log.starts.push(dice.below(log.records.len())));
         }
-        Self::of_partitions(logs, hours * HOUR, samples)
+        Self::of_partitions(logs, samples)
     }
 
-    pub fn of_partitions(logs: Vec<Draft>, max_duration_ms: i64, max_samples: u32) -> Vec<Self> {
-        let rules = Rules {
-            max_gap_ms: 3 * HOUR,
-            max_duration_ms: max_duration_ms.min(ENDLESS),
-            max_samples,
-            max_future_ms: ENDLESS,
-            ..Rules::default()
-        };
+    pub fn of_partitions(logs: Vec<Draft>, max_samples: u32) -> Vec<Self> {
+        let rules =
+            Rules { max_gap_ms: 3 * HOUR, max_samples, max_future_ms: ENDLESS, ..Rules::default() };
         let starts = |nth: usize| {
             let start = |log: &Draft| if nth == 0 { 0 } else { log.offsets[log.starts[nth]] };
             logs.iter().zip(PARTITIONS).map(|(log, of)| (of, start(log))).collect()

@@ -32,7 +32,7 @@ const LETTERS: &str = "samples.dlq";
 #[derive(Clone, Debug)]
 pub enum Event {
     Trip(Announced),
-    Forgotten { device: Device, before_ms: DeviceTime },
+    Forgotten { device: Device, before_ms: DeviceTime, version: i64 },
 }
 
 /// A trip as an event shows it.
@@ -109,7 +109,8 @@ impl Event {
         let device = key.as_bytes()[0];
         if json.kind == Kind::Forgotten {
             assert_eq!(json.device_id, Some(key));
-            return Self::Forgotten { device, before_ms: time(json.before.expect("a time")) };
+            let before_ms = time(json.before.expect("a time"));
+            return Self::Forgotten { device, before_ms, version: json.version };
         }
         let trip = json.trip.expect("a trip");
         assert_eq!((&*trip.device_id, trip.version), (key, json.version));

@@ -251,7 +251,6 @@ impl Process {
         if counts.delivered != counts.applied + counts.duplicates + dropped + counts.dead() {
             world.bad.insert("I3");
         }
-        world.see_many("overlaps loaded", counts.overlaps);
         if let Some(error) = error {
             world.log(|| format!("{}: a worker failed: {error:?}", self.id));
             world.bad.insert("a worker failed");

@@ -125,8 +125,9 @@ impl Question {
         let row = Arc::clone(committed.get(dice.below(committed.len().max(1)))?);
         Some(match asks {
             0..45 => {
-                let time_ms = DeviceTime(dice.between(row.start_ms.ms(), row.end_ms.ms()));
-                Self::Time(row, time_ms)
+                // A midnight may cut it later, so that only its samples are certain to be covered.
+                let times = times(&row);
+                Self::Time(row, dice.one_of(&times))
             }
             45..75 => {
                 let shown: Vec<_> = trips(feed).collect();
@@ -295,10 +296,7 @@ impl Lookup {
     ) -> Option<&'static str> {
         let device = self.question.device();
         let covers = |row: &&Arc<TripRow>| {
-            Some(device_of(row)) == device
-                && row.start_ms <= time_ms
-                && time_ms <= row.end_ms
-                && stays(row, truth)
+            Some(device_of(row)) == device && times(row).contains(&time_ms) && stays(row, truth)
         };
         let is_missing = |row: &Arc<TripRow>| match found {
             LookupResult::Trip(found) => found.version < row.version,
@@ -410,18 +408,30 @@ impl Lookup {
         }
         // A list that is cut says nothing of what follows.
         let last = found.last().filter(|_| found.len() == limit);
-        let is_asked = |row: &&Arc<TripRow>| {
-            let is_listed = last.is_none_or(|last| {
-                if is_asc { row.end_ms <= last.end_ms } else { row.start_ms >= last.start_ms }
+        let is_listed = |time_ms: DeviceTime| {
+            let is_before_cut = last.is_none_or(|last| {
+                if is_asc { time_ms <= last.end_ms } else { time_ms >= last.start_ms }
             });
-            device_of(row) == device && is_within(row) && is_listed && stays(row, truth)
+            is_before_cut && from <= time_ms && time_ms <= upto
+        };
+        let is_asked = |row: &&Arc<TripRow>| {
+            device_of(row) == device && stays(row, truth) && !truth.may_be_cut(row)
+        };
+        let is_found = |time_ms: DeviceTime| {
+            found.iter().any(|it| it.start_ms <= time_ms && time_ms <= it.end_ms)
         };
         let is_missing = |row: &Arc<TripRow>| {
-            !found.iter().any(|it| it.start_ms <= row.start_ms && row.end_ms <= it.end_ms)
+            times(row).into_iter().any(|time_ms| is_listed(time_ms) && !is_found(time_ms))
         };
         let mut asked = self.committed.iter().filter(is_asked);
         asked.any(is_missing).then_some("I7 a reader misses a trip of a list")
     }
+}
+
+/// The device times of a row's samples.
+fn times(row: &TripRow) -> Vec<DeviceTime> {
+    let path = row.to_path().expect("the truth has whole rows");
+    path.iter().map(|sample| sample.time_ms).collect()
 }
 
 /// The owner of each partition.

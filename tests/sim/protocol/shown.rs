@@ -6,7 +6,7 @@ use super::log::{HOUR, ORIGIN, Record, Script};
 
 /// Prints a log.
 pub fn print(script: &Script) {
-    println!("{:?} {:?}", script.rules.limits(), script.log);
+    println!("{:?} {:?}", script.rules.segments(), script.log);
     for (record, offset) in script.records.iter().zip(&script.offsets) {
         let version = script.log.versions.version_at(Offset(*offset));
         println!("{offset} ({version}): {}", shown(record));

@@ -82,11 +82,11 @@ impl TripStoreOver for SimStore {
         Ok(rows)
     }
 
-    async fn erased(&self, device_id: &str) -> Result<Option<Forget>> {
-        let found = self.trips.erased(device_id).await?;
+    async fn forgets(&self, device_id: &str) -> Result<Vec<Forget>> {
+        let found = self.trips.forgets(device_id).await?;
         let mut world = self.world();
         let reads = self.reads();
-        if found.as_ref().is_some_and(|forget| forget.version >= reads) {
+        if found.iter().any(|forget| forget.version >= reads) {
             world.see("loads of forgets that are ahead");
         }
         Ok(found)

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
+use tstar::internals::segment::MintPoints;
 use tstar::internals::store::TripRow;
-use tstar::internals::timeline::{LegFilter, Path, Sample, Trip};
+use tstar::internals::timeline::{LegFilter, Path, Sample};
 
 use super::log::{CONTESTED, PARTITION, Record, Script, name, sample};
 use super::world::{Device, Homes, Place};
@@ -24,6 +25,8 @@ pub struct Truth {
     pub ever: BTreeMap<Named, Arc<TripRow>>,
     /// Retired `t_star`s, with the version of the merge, and the index of its log.
     pub merges: BTreeMap<Named, usize>,
+    /// `t_star`s that a trip took back, with the version at which it did.
+    revivals: BTreeSet<Named>,
     pub dead: BTreeSet<Place>,
     /// The time before which a device is erased in the end.
     pub gone: BTreeMap<Device, DeviceTime>,
@@ -99,7 +102,6 @@ impl Truth {
         }
         let limits = literal::Limits {
             max_gap: script.rules.max_gap_ms,
-            max_duration: script.rules.max_duration_ms,
             max_samples: script.rules.max_samples as usize,
         };
         let device = self.devices.entry(id).or_insert_with(|| literal::Device::new(limits));
@@ -115,16 +117,34 @@ impl Truth {
                 continue;
             }
             for trip in &device.trips {
-                for &(t_star, [_, version]) in &trip.absorbed {
+                for (t_star, version) in trip.absorbed() {
                     self.merges.entry((id, DeviceTime(t_star), version)).or_insert(lane);
                 }
-                let named = (id, DeviceTime(trip.t_star), trip.version);
+                for (&t_star, history) in &trip.ids {
+                    let revived = history.iter().skip(2).step_by(2);
+                    let named = revived.map(|&version| (id, DeviceTime(t_star), version));
+                    self.revivals.extend(named);
+                }
+                let named = (id, DeviceTime(trip.t_star()), trip.version);
                 let row = self.ever.entry(named);
                 let row = row.or_insert_with(|| Arc::new(row_of(id, trip, partition)));
                 state.push(Arc::clone(row));
             }
         }
         self.states[lane].push(state);
+    }
+
+    /// Whether a retired id lives again before a version: a flush of both has nothing to announce.
+    pub fn is_revived(&self, &(device, t_star, retired): &Named, upto: i64) -> bool {
+        let since = (device, t_star, retired);
+        self.revivals.range(since..(device, t_star, upto.max(retired))).next().is_some()
+    }
+
+    /// Whether a list may lack a part of a trip for a while: a midnight cuts it, which reaches one
+    /// of its days before the other.
+    pub fn may_be_cut(&self, row: &TripRow) -> bool {
+        let is_cut = self.devices.get(&device_of(row)).is_some_and(|it| it.met_a_midnight);
+        is_cut && row.days().count() > 1
     }
 
     /// The time before which any record of the log erases a device.
@@ -142,28 +162,23 @@ impl Truth {
         let trips =
             self.devices.iter().flat_map(|(&id, of)| of.trips.iter().map(move |it| (id, it)));
         trips
-            .map(|(id, it)| Arc::clone(&self.ever[&(id, DeviceTime(it.t_star), it.version)]))
+            .map(|(id, it)| Arc::clone(&self.ever[&(id, DeviceTime(it.t_star()), it.version)]))
             .collect()
     }
 }
 
 pub fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
-    let mut kept = trip.kept.clone();
-    kept.sort_by_key(|fix| fix.time);
+    let kept = &trip.kept;
     let version = |fix: &Fix| Version(trip.arrived[&fix.time]);
     let samples = kept.iter().map(|fix| Sample { version: version(fix), ..sample(fix) });
     let mut path = Path::from_sorted(samples).expect("times differ");
-    for fix in &kept {
+    for fix in kept {
         path.name_driver(DeviceTime(fix.time), fix.driver);
     }
-    let retired = trip.absorbed.iter();
-    let absorbed = retired.map(|&(t_star, at)| (DeviceTime(t_star), at.map(Version).to_vec()));
-    let trip = Trip::loaded(
-        DeviceTime(trip.t_star),
-        Version(trip.minted),
-        Version(trip.version),
-        absorbed.collect(),
-        path,
-    );
-    TripRow { partition, ..TripRow::from_trip(&name(device), &trip, LegFilter::default()) }
+    let histories = trip.ids.iter().map(|(&time, history)| {
+        (DeviceTime(time), history.iter().map(|&version| Version(version)).collect())
+    });
+    let ids = (&histories.collect::<MintPoints>(), Version(trip.version));
+    let row = TripRow::from_path(&name(device), &path, ids, LegFilter::default());
+    TripRow { partition, ..row }
 }

@@ -1,11 +1,11 @@
 //! Which ids of a row are valid, and what follows from them.
 
 use super::trip_row::TripRow;
-use crate::model::limits::{LegFilter, Limits};
+use crate::model::limits::{LegFilter, SegmentRules};
 use crate::model::sample::RawSample;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::segment::Kind;
-use crate::timeline::{Sample, Timeline};
+use crate::segment::{Kind, Timeline};
+use crate::timeline::Sample;
 
 const MINUTE: i64 = 60_000;
 
@@ -16,18 +16,22 @@ fn at(minute: i64) -> DeviceTime {
 /// The row of a trip of samples at minutes, in the order in which they arrive, each with the
 /// version of its record.
 fn row_of(arrivals: &[(i64, i64)]) -> TripRow {
-    let mut timeline = Timeline::default();
+    let mut timeline = Timeline::in_memory();
     for &(minute, version) in arrivals {
         let raw = RawSample { time_ms: at(minute), ..RawSample::default() };
         let sample = Sample::quantised(&raw).unwrap();
-        timeline.absorb(&Limits::default(), Version(version), sample, None);
+        let sample = Sample { version: Version(version), ..sample };
+        timeline.absorb(&SegmentRules::default(), sample, None);
     }
-    let trip = timeline.trips().next().unwrap();
-    TripRow::from_trip("van", trip, LegFilter::default())
+    let trip = timeline.segments().next().unwrap();
+    TripRow::from_segment("van", trip, LegFilter::default())
 }
 
-/// A row from minute 0 to 10, of id 0, with these ids: minute and versions.
-fn row(ids: &[(i64, &[i64])]) -> TripRow {
+/// An id: minute and versions.
+type Id<'a> = (i64, &'a [i64]);
+
+/// A row from minute 0 to 10, of id 0, with these ids.
+fn row(ids: &[Id<'_>]) -> TripRow {
     let histories = ids
         .iter()
         .map(|&(minute, history)| (at(minute), history.iter().copied().map(Version).collect()));
@@ -36,7 +40,7 @@ fn row(ids: &[(i64, &[i64])]) -> TripRow {
 
 #[test]
 fn ids_that_no_timeline_leaves_behind_are_malformed() {
-    let cases: [(&[(i64, &[i64])], &str); 13] = [
+    let cases: [(&[Id<'_>], &str); 13] = [
         (&[], "none of its ids is live"),
         (&[(0, &[2, 4])], "none of its ids is live"),
         (&[(0, &[2, 4]), (5, &[4, 6])], "none of its ids is live"),
@@ -55,7 +59,7 @@ fn ids_that_no_timeline_leaves_behind_are_malformed() {
         (&[(0, &[2]), (11, &[2, 4])], "the id of 660000 ms lies outside the trip"),
     ];
     for (ids, reason) in cases {
-        assert_eq!(row(ids).to_trip().unwrap_err().reason, reason, "{ids:?}");
+        assert_eq!(row(ids).to_path().unwrap_err().reason, reason, "{ids:?}");
     }
 }
 
@@ -63,15 +67,15 @@ fn ids_that_no_timeline_leaves_behind_are_malformed() {
 fn a_row_of_a_stop_is_malformed() {
     let row = TripRow { kind: Kind::Stop, ..row(&[(0, &[2])]) };
     let reason = "its kind is stop, and every row is a trip so far";
-    assert_eq!(row.to_trip().unwrap_err().reason, reason);
+    assert_eq!(row.to_path().unwrap_err().reason, reason);
 }
 
 #[test]
 fn ids_are_minted_and_retired_by_their_histories() {
-    let ids: [(i64, &[i64]); 4] =
+    let ids: [Id<'_>; 4] =
         [(0, &[4, 6, 8]), (3, &[2, 2]), (5, &[2, 4, 6, 10]), (10, &[8, 8, 8, 8])];
     let row = row(&ids);
-    assert!(row.to_trip().is_ok());
+    assert!(row.to_path().is_ok());
     assert_eq!(row.minted(), Version(4));
     let absorbed = [(3, 2), (5, 10), (10, 8)].map(|(minute, it)| (at(minute), Version(it)));
     assert!(row.absorbed().eq(absorbed));
@@ -86,7 +90,7 @@ fn a_merge_keeps_both_histories() {
         let row = row_of(&arrivals);
         let expected = [(at(0), vec![Version(2)]), (at(8), retired.map(Version).to_vec())];
         assert_eq!(row.ids, expected.into());
-        let trip = row.to_trip().unwrap();
-        assert_eq!(TripRow::from_trip("van", &trip, LegFilter::default()), row);
+        let trip = row.to_segment(&SegmentRules::default()).unwrap();
+        assert_eq!(TripRow::from_segment("van", &trip, LegFilter::default()), row);
     }
 }

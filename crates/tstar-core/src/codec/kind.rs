@@ -1,9 +1,11 @@
 //! Kinds of columns of table `trips`. Each store implements a trait that binds and reads them.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use crate::model::scalar;
-use crate::segment::{Kind, MintPoints};
+use crate::model::scalar::DeviceTime;
+use crate::segment::Kind;
 
 /// A kind of column: its value in a row, and its types in the schemas.
 #[allow(dead_code, reason = "a test holds the schemas to the types")]
@@ -90,13 +92,17 @@ impl ColumnKind for SegmentKind {
     const SQL: &'static str = "TEXT";
 }
 
+/// The ids of a row: of each mint point, the versions at which that id was minted, retired, revived
+/// and so on.
+pub type MintHistories = BTreeMap<DeviceTime, Vec<scalar::Version>>;
+
 /// Mint histories by mint point, ms since 1970. In SQLite a JSON object of arrays in ascending
 /// order, so that equal maps give equal texts. In CQL one cell: a map that is not frozen would
 /// write a tombstone with each row, and merge with another map cell by cell.
 pub struct Histories;
 
 impl ColumnKind for Histories {
-    type Value = MintPoints;
+    type Value = MintHistories;
     const CQL: &'static str = "frozen<map<bigint, frozen<list<bigint>>>>";
     const SQL: &'static str = "TEXT";
 }

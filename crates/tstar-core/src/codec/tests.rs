@@ -1,11 +1,11 @@
-use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use super::trip_row::TripRow;
 use super::*;
 use crate::model::rules::Rules;
 use crate::model::scalar::Version;
-use crate::timeline::{Path, Reading, Sample, Trip};
+use crate::segment::{Kind, MintPoints, Segment, SegmentRules};
+use crate::timeline::{Path, Reading, Sample};
 use proptest::prelude::*;
 use prost::Message as _;
 
@@ -325,16 +325,17 @@ fn bombs_are_refused_by_their_declared_size() {
 fn a_row_with_a_number_that_is_not_finite_is_no_trip() {
     let path = path(&three());
     let (t_star_ms, version) = (path.first().time_ms, Version(2));
-    let trip = Trip::loaded(t_star_ms, version, version, BTreeMap::new(), path);
-    let row = TripRow::from_trip("van", &trip, Rules::default().legs());
-    assert!(row.to_trip().is_ok());
+    let (rules, points) = (SegmentRules::default(), MintPoints::new(t_star_ms, version));
+    let trip = Segment::loaded(&rules, Kind::Trip, points, version, path);
+    let row = TripRow::from_segment("van", &trip, Rules::default().legs());
+    assert!(row.to_path().is_ok());
     let cases = [
         (TripRow { distance_m: f64::NAN, ..row.clone() }, "its distance_m is NaN"),
         (TripRow { max_speed_mps: Some(f64::INFINITY), ..row.clone() }, "its max_speed_mps is inf"),
         (TripRow { jump_s: Some(f64::NEG_INFINITY), ..row }, "its jump_s is -inf"),
     ];
     for (row, reason) in cases {
-        assert_eq!(row.to_trip().unwrap_err().reason, reason);
+        assert_eq!(row.to_path().unwrap_err().reason, reason);
     }
 }
 

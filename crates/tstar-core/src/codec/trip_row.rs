@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::segment::{Kind, MintPoints};
-use crate::timeline::{LegFilter, PathStats, Trip, day_of};
+use crate::segment::{Kind, MintPoints, Segment, SegmentRules};
+use crate::timeline::{LegFilter, Path, PathStats, day_of};
 
 /// A stored row that is not a valid trip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,23 +117,66 @@ macro_rules! define_row {
 trip_columns!(define_row);
 
 impl TripRow {
-    /// Converts a trip to its row. `legs` are the rules under which the trip was built.
+    /// Converts a segment to its row. `legs` are the rules under which it was built.
     #[must_use]
-    pub fn from_trip(device_id: &str, trip: &Trip, legs: LegFilter) -> Self {
-        let path = trip.path();
+    pub fn from_segment(device_id: &str, segment: &Segment, legs: LegFilter) -> Self {
+        let ids = (&segment.outline().points, segment.version());
+        Self {
+            kind: segment.outline().kind,
+            ..Self::from_path(device_id, segment.path(), ids, legs)
+        }
+    }
+
+    /// The row of a trip with these samples and ids, at a version.
+    ///
+    /// # Panics
+    /// No id is live.
+    #[must_use]
+    pub fn from_path(
+        device_id: &str,
+        path: &Path,
+        (points, version): (&MintPoints, Version),
+        legs: LegFilter,
+    ) -> Self {
+        let (t_star_ms, _) = points.live().expect("one id of a segment is live");
+        Self {
+            device_id: device_id.to_owned(),
+            t_star_ms,
+            ids: points.iter().map(|(at, history)| (at, history.to_vec())).collect(),
+            version,
+            ..Self::of_path(path, legs)
+        }
+    }
+
+    /// The same row, with all that follows from its path computed again.
+    #[must_use]
+    pub fn rebuilt(&self, path: &Path, legs: LegFilter) -> Self {
+        Self {
+            device_id: self.device_id.clone(),
+            t_star_ms: self.t_star_ms,
+            kind: self.kind,
+            ids: self.ids.clone(),
+            version: self.version,
+            partition: self.partition,
+            ..Self::of_path(path, legs)
+        }
+    }
+
+    /// What follows from a path.
+    fn of_path(path: &Path, legs: LegFilter) -> Self {
         let (first, last) = (path.first(), path.last());
-        let driver = trip.driver();
+        let driver = path.first_driver();
         let derived = PathStats::from_path(path, legs);
         #[expect(clippy::cast_precision_loss, reason = "a trip stays far below 2^53 ms")]
         let jump_s = derived.jumps.map(|jumps| jumps.duration_ms as f64 / 1e3);
         Self {
-            device_id: device_id.to_owned(),
+            device_id: String::new(),
             end_ms: last.time_ms,
             start_ms: first.time_ms,
-            t_star_ms: trip.t_star_ms,
+            t_star_ms: first.time_ms,
             kind: Kind::Trip,
-            ids: ids_of(trip),
-            version: trip.version,
+            ids: BTreeMap::new(),
+            version: Version::MIN,
             partition: 0,
             samples: samples_of(path.len()),
             distance_m: derived.distance_m,
@@ -154,11 +197,11 @@ impl TripRow {
         }
     }
 
-    /// Converts a row to its trip.
+    /// The path of a row.
     ///
     /// # Errors
     /// [`RowError`] if the path cannot be decoded or contradicts the columns, or these each other.
-    pub fn to_trip(&self) -> Result<Trip, RowError> {
+    pub fn to_path(&self) -> Result<Path, RowError> {
         let malformed = |reason: String| RowError {
             device: self.device_id.clone(),
             bucket: day_of(self.start_ms).start_ms(),
@@ -177,12 +220,20 @@ impl TripRow {
         if path.first_driver().unzip() != (self.driver_ms, self.driver.as_deref()) {
             return Err(malformed("the path has another driver than the row".into()));
         }
-        let mut absorbed = self.ids.clone();
-        absorbed.remove(&self.t_star_ms);
-        let (minted, version) = (self.minted(), self.version);
-        let mut trip = Trip::loaded(self.t_star_ms, minted, version, absorbed, path);
-        trip.partition = Some(self.partition);
-        Ok(trip)
+        Ok(path)
+    }
+
+    /// Converts a row to its segment. `rules` are those under which it was built.
+    ///
+    /// # Errors
+    /// Those of [`TripRow::to_path`].
+    pub fn to_segment(&self, rules: &SegmentRules) -> Result<Segment, RowError> {
+        let path = self.to_path()?;
+        let history = |versions: &Vec<Version>| versions.iter().copied().collect();
+        let points = self.ids.iter().map(|(&at, versions)| (at, history(versions))).collect();
+        let mut segment = Segment::loaded(rules, self.kind, points, self.version, path);
+        segment.partition = Some(self.partition);
+        Ok(segment)
     }
 
     /// Checks the columns without the path.
@@ -218,13 +269,6 @@ impl TripRow {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start_ms <= other.end_ms && other.start_ms <= self.end_ms
     }
-}
-
-/// The mint points of a trip, with their histories.
-fn ids_of(trip: &Trip) -> MintPoints {
-    let mut ids = trip.absorbed.clone();
-    ids.insert(trip.t_star_ms, vec![trip.minted]);
-    ids
 }
 
 /// A number of samples, or of the legs between them, as a column.

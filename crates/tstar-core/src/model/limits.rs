@@ -1,23 +1,23 @@
-//! The rules that the timeline needs to decide trips, and the checks of a single sample.
+//! The rules that part samples into trips and stops, and the checks of a single sample.
 
 use super::sample::Sample;
 use crate::model::scalar::{DeviceTime, LogTime};
 
-/// When two samples share a trip, and how far a trip may grow.
+/// The rules that part samples into trips and stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Samples at most this far apart in device time share a trip, ms.
+pub struct SegmentRules {
+    /// Samples at most this far apart in device time are linked, ms.
     pub max_gap_ms: i64,
-    /// No trip spans more than this, ms.
-    pub max_duration_ms: i64,
-    /// No trip keeps more samples than this.
+    /// A vehicle that is slow for this long stands, ms. `None`: standing alone ends no trip.
+    pub min_stop_ms: Option<i64>,
+    /// No segment keeps more samples than this.
     pub max_samples: usize,
 }
 
-impl Default for Limits {
-    /// 5 minutes, 24 hours, 100,000 samples.
+impl Default for SegmentRules {
+    /// 5 minutes, standing ends no trip, 100,000 samples.
     fn default() -> Self {
-        Self { max_gap_ms: 300_000, max_duration_ms: 86_400_000, max_samples: 100_000 }
+        Self { max_gap_ms: 300_000, min_stop_ms: None, max_samples: 100_000 }
     }
 }
 

@@ -8,7 +8,7 @@
 //! use tstar_core::{DeviceTime, LogTime, Rules};
 //!
 //! let rules = Rules { max_gap_ms: 600_000, ..Rules::default() };
-//! assert_eq!(rules.limits().max_gap_ms, 600_000);
+//! assert_eq!(rules.segments().max_gap_ms, 600_000);
 //! // A device whose clock starts at 1970.
 //! let log_time_ms = LogTime(1_795_210_680_123);
 //! let judged = rules.guard().judge(DeviceTime(0), log_time_ms);
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::limits::{ClockGuard, LegFilter, Limits, MovementFilter};
+use super::limits::{ClockGuard, LegFilter, MovementFilter, SegmentRules};
 use super::schema::{Encoding, SchemaSource};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time};
@@ -106,8 +106,6 @@ const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 pub struct Rules {
     /// Samples at most this far apart share a trip, ms.
     pub max_gap_ms: i64,
-    /// No trip spans more than this, ms.
-    pub max_duration_ms: i64,
     /// No trip keeps more samples than this.
     pub max_samples: u32,
     /// Earliest device time accepted, ms since 1970.
@@ -155,10 +153,9 @@ pub struct Rules {
 impl Default for Rules {
     /// The rules of a new store.
     fn default() -> Self {
-        let (limits, guard) = (Limits::default(), ClockGuard::default());
+        let (limits, guard) = (SegmentRules::default(), ClockGuard::default());
         Self {
             max_gap_ms: limits.max_gap_ms,
-            max_duration_ms: limits.max_duration_ms,
             max_samples: 100_000,
             min_time_ms: guard.min_time_ms,
             max_future_ms: guard.max_future_ms,
@@ -185,12 +182,12 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The limits that the timeline needs.
+    /// The rules that part samples into trips and stops.
     #[must_use]
-    pub fn limits(&self) -> Limits {
-        Limits {
+    pub fn segments(&self) -> SegmentRules {
+        SegmentRules {
             max_gap_ms: self.max_gap_ms,
-            max_duration_ms: self.max_duration_ms,
+            min_stop_ms: None,
             max_samples: self.max_samples as usize,
         }
     }

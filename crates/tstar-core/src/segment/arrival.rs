@@ -40,6 +40,13 @@ pub enum Outcome {
     Full,
 }
 
+impl Outcome {
+    /// The result of a sample whose device time has a kept one.
+    pub(super) fn duplicate(kept: Sample, sample: &Sample) -> Self {
+        Self::Duplicate { conflict: (!kept.is_same_measurement(sample)).then_some(kept) }
+    }
+}
+
 /// How a sample changed segments.
 pub(super) fn arrival(taken: &[Segment], added: &[Outline], time_ms: DeviceTime) -> Arrival {
     let old = |outline: &&Outline| outline.samples() > 1 || outline.start_ms() != time_ms;

@@ -1,6 +1,6 @@
 //! What a sample changes: the segments that it takes away, and those that come instead.
 
-use super::mint;
+use super::mint::MintPoints;
 use super::outline::Outline;
 use super::partition::partition;
 use super::phase::Phase;
@@ -63,7 +63,7 @@ pub fn decide(
     let window = Window::around(rules, near, placement);
     let parts = partition(rules, &window);
     let is_same = |segment: &Outline, kind, phases: &[Phase]| {
-        segment.kind == kind && segment.phases == phases
+        segment.kind == kind && *segment.phases == *phases
     };
     let mut kept = vec![false; near.len()];
     let mut new = Vec::new();
@@ -81,10 +81,10 @@ pub fn decide(
     let taken: Vec<usize> = (0..near.len()).filter(|&place| !kept[place]).collect();
     let added = new.into_iter().map(|(kind, phases)| {
         let span_ms = phases[0].first_ms..=phases[phases.len() - 1].last_ms;
-        let points = taken.iter().flat_map(|&place| near[place].points.range(span_ms.clone()));
-        let mut points = points.map(|(&at, history)| (at, history.clone())).collect();
-        mint::name(kind, phases, &mut points, version);
-        Outline { kind, phases: phases.to_vec(), points, version }
+        let points = taken.iter().flat_map(|&place| near[place].points.within(span_ms.clone()));
+        let mut points: MintPoints = points.cloned().collect();
+        points.name(kind, phases, version);
+        Outline { kind, phases: phases.into(), points, version }
     });
     Decision::Keep(Change { added: added.collect(), taken })
 }

@@ -33,13 +33,12 @@ impl TakenSpan {
     }
 }
 
-/// Changes that no flush has taken yet.
+/// Spans that are taken away together: of more than one segment, or of one that is less than what
+/// was taken away. Most changes need none: a segment that only grew takes away its own span.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     /// Its number, which its segments have.
     pub(super) key: u32,
-    /// Lowest version of the changes.
-    pub(super) lowest: Version,
     /// What was taken away. None lies within another.
     pub(super) taken: Vec<TakenSpan>,
 }

@@ -9,13 +9,16 @@
 
 mod arrival;
 mod change;
+mod flush;
 mod group;
 mod held;
 mod load;
 mod mint;
 mod outline;
 mod partition;
+mod pending;
 mod phase;
+mod segments;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -25,14 +28,18 @@ mod window;
 
 pub use arrival::{Arrival, Outcome};
 pub use change::{Change, Decision, Placement, SURROUNDINGS, decide};
+pub use flush::{Due, TakenGroup};
 pub use group::TakenSpan;
 pub use held::Segment;
+pub use load::DaysToLoad;
 pub use mint::{History, MintPoints, is_live};
 pub use outline::Outline;
+pub use pending::Waiting;
 pub use phase::Phase;
-pub use timeline::{TakenGroup, Timeline};
+pub use timeline::Timeline;
 
 pub use crate::model::class::Class;
+pub use crate::model::limits::SegmentRules;
 
 use crate::model::named::named;
 
@@ -43,23 +50,5 @@ named! {
         Trip = "trip",
         /// It stands.
         Stop = "stop",
-    }
-}
-
-/// The rules that part samples into segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentRules {
-    /// Samples at most this far apart in device time are linked, ms.
-    pub max_gap_ms: i64,
-    /// A vehicle that is slow for this long stands, ms. `None`: standing alone ends no trip.
-    pub min_stop_ms: Option<i64>,
-    /// No segment keeps more samples than this.
-    pub max_samples: usize,
-}
-
-impl Default for SegmentRules {
-    /// 5 minutes, 5 minutes, 100,000 samples.
-    fn default() -> Self {
-        Self { max_gap_ms: 300_000, min_stop_ms: Some(300_000), max_samples: 100_000 }
     }
 }

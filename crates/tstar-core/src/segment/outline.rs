@@ -1,6 +1,9 @@
 //! What a segment is, without the samples themselves.
 
-use super::mint::{self, MintPoints};
+use smallvec::SmallVec;
+
+use super::arrival::Arrival;
+use super::mint::MintPoints;
 use super::phase::Phase;
 use super::{Class, Kind, SegmentRules};
 use crate::model::scalar::{DAY_MS, DeviceTime, Version};
@@ -10,8 +13,8 @@ use crate::model::scalar::{DAY_MS, DeviceTime, Version};
 pub struct Outline {
     /// Whether it is a trip or a stop.
     pub kind: Kind,
-    /// Its samples by class, sorted by time.
-    pub phases: Vec<Phase>,
+    /// Its samples by class, sorted by time. Most segments have one phase.
+    pub phases: SmallVec<[Phase; 1]>,
     /// Its ids; one of them is live.
     pub points: MintPoints,
     /// Version of the last record that changed it.
@@ -43,20 +46,44 @@ impl Outline {
     /// No mint point is live, which [`decide`] does not leave behind.
     #[must_use]
     pub fn t_star_ms(&self) -> DeviceTime {
-        let live = self.points.iter().find(|(_, history)| mint::is_live(history));
-        *live.expect("one id of a segment is live").0
+        self.points.live().expect("one id of a segment is live").0
     }
 }
 
 impl Outline {
-    /// Whether a later sample only extends the segment, if no other follows it: it is linked, of
-    /// the same day, and nothing else can depend on it.
-    pub(super) fn is_extended_by(
+    /// Place of the first phase that ends at or after a time.
+    fn first_from(&self, time_ms: DeviceTime) -> usize {
+        self.phases.partition_point(|phase| phase.last_ms < time_ms)
+    }
+
+    /// How a sample changes the segment, if it is linked to no other and changes no phase but the
+    /// one that it joins, or that it begins at the end: then no kind can change. `None` if that is
+    /// not certain.
+    pub(super) fn growth(
         &self,
         rules: &SegmentRules,
         time_ms: DeviceTime,
         class: Class,
-    ) -> bool {
+    ) -> Option<Arrival> {
+        let at = self.first_from(time_ms);
+        let Some(phase) = self.phases.get(at) else {
+            return self.is_extended_by(rules, time_ms, class).then_some(Arrival::End);
+        };
+        if phase.covers(time_ms) {
+            return (phase.class == class).then_some(Arrival::Inside);
+        }
+        let is_begun = at == 0
+            && phase.class == class
+            && class != Class::Slow
+            && phase.first_ms - time_ms <= rules.max_gap_ms
+            // So close to midnight, movement may fill its day.
+            && time_ms - phase.day().start_ms() >= rules.max_gap_ms;
+        is_begun.then_some(Arrival::Beginning)
+    }
+
+    /// Whether a later sample only extends the segment: it is linked, of the same day, and nothing
+    /// else can depend on it.
+    fn is_extended_by(&self, rules: &SegmentRules, time_ms: DeviceTime, class: Class) -> bool {
         let last = &self.phases[self.phases.len() - 1];
         let day_start_ms = last.day().start_ms();
         if time_ms - last.last_ms > rules.max_gap_ms
@@ -74,8 +101,15 @@ impl Outline {
         }
     }
 
-    /// Adds a sample that [`Outline::is_extended_by`] allows.
-    pub(super) fn extend(&mut self, time_ms: DeviceTime, class: Class, version: Version) {
+    /// Adds a sample that [`Outline::growth`] allows.
+    pub(super) fn add(&mut self, time_ms: DeviceTime, class: Class, version: Version) {
+        self.version = version;
+        let at = self.first_from(time_ms);
+        if let Some(phase) = self.phases.get_mut(at) {
+            phase.first_ms = phase.first_ms.min(time_ms);
+            phase.samples += 1;
+            return;
+        }
         let last = self.phases.last_mut().expect("a segment has samples");
         if last.class == class {
             last.last_ms = time_ms;
@@ -83,6 +117,5 @@ impl Outline {
         } else {
             self.phases.push(Phase::new(class, time_ms));
         }
-        self.version = version;
     }
 }

@@ -7,10 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::*;
-use crate::model::limits::Limits;
-use crate::model::sample::{RawSample, Sample};
 use crate::model::scalar::{DAY_MS, DeviceTime, Version};
-use crate::timeline::{Outcome, Timeline};
 
 /// A unit of time in tests.
 const UNIT_MS: i64 = DAY_MS / 24;
@@ -121,8 +118,9 @@ pub(super) fn after(
             return None;
         }
         let times: BTreeSet<_> = samples.iter().map(|sample| sample.0).collect();
-        let former = before.iter().flat_map(|old| old.points.clone());
-        let mut points: MintPoints = former.filter(|(at, _)| times.contains(at)).collect();
+        let former = before.iter().flat_map(|old| old.points.iter());
+        let former = former.filter(|(at, _)| times.contains(at));
+        let mut points: BTreeMap<_, Vec<_>> = former.map(|(at, it)| (at, it.to_vec())).collect();
         let may = samples.iter().filter(|x| kind == Kind::Stop || x.1 == Class::Moving);
         let may: Vec<DeviceTime> = may.map(|x| x.0).collect();
         if !may.iter().any(|at| points.contains_key(at)) {
@@ -134,7 +132,8 @@ pub(super) fn after(
                 history.push(version);
             }
         }
-        segments.push(Literal { kind, samples, points, version });
+        let points = points.into_iter().map(|(at, history)| (at, history.into()));
+        segments.push(Literal { kind, samples, points: points.collect(), version });
     }
     Some(segments)
 }
@@ -263,8 +262,8 @@ impl SeenChanges {
         self.merges += usize::from(after.iter().any(|a| parts(a, before) > 1));
         let turned = |a: &Literal| before.iter().any(|b| shares(a, b) && a.kind != b.kind);
         self.turned += usize::from(after.iter().any(turned));
-        let histories = after.iter().flat_map(|segment| segment.points.values());
-        self.revived += histories.filter(|history| history.len() > 2).count();
+        let histories = after.iter().flat_map(|segment| segment.points.iter());
+        self.revived += histories.filter(|(_, history)| history.len() > 2).count();
         let day = |sample: &(DeviceTime, Class)| sample.0.ms().div_euclid(DAY_MS);
         let days = |a: &Literal| day(&a.samples[a.samples.len() - 1]) - day(&a.samples[0]);
         assert!(after.iter().all(|a| days(a) <= i64::from(a.kind == Kind::Trip)));
@@ -308,7 +307,7 @@ fn check_log(seed: u64, seen: &mut SeenChanges) {
         }
         // A trip id names the trip that holds its anchor sample, for ever.
         for anchor in trips.keys() {
-            let holds = |s: &&Outline| s.kind == Kind::Trip && s.points.contains_key(anchor);
+            let holds = |s: &&Outline| s.kind == Kind::Trip && s.points.get(*anchor).is_some();
             let named = device.segments.iter().find(holds);
             assert!(named.is_some_and(|s| (s.start_ms()..=s.end_ms()).contains(anchor)));
         }
@@ -326,53 +325,4 @@ fn segments_are_those_of_the_model_after_each_record() {
     for (what, count) in [splits, merges, turned, revived, refused, across].iter().enumerate() {
         assert!(*count > 1_000, "{what}: {seen:?}");
     }
-}
-
-#[test]
-fn data_without_classes_gives_the_trips_and_ids_of_the_timeline() {
-    let mut arrivals = 0;
-    for seed in 0..2_000 {
-        let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
-        let rules = rules(random.pick(&[1, 2, 4]), Some(3), usize::MAX);
-        let limits = Limits {
-            max_gap_ms: rules.max_gap_ms,
-            max_duration_ms: i64::MAX,
-            max_samples: usize::MAX,
-        };
-        let (mut device, mut timeline) = (Device::default(), Timeline::default());
-        // Less than a day, so that no day is filled.
-        let from = random.below(30);
-        for offset in 0..random.below(30) {
-            let (version, time_ms) = (Version(2 * offset), at(from + random.below(19)));
-            let raw = RawSample { time_ms, ..RawSample::default() };
-            let outcome = timeline.absorb(&limits, version, Sample::quantised(&raw).unwrap(), None);
-            if matches!(outcome, Outcome::Duplicate { .. }) {
-                continue;
-            }
-            device.absorb(&rules, version, (time_ms, Class::Moving)).unwrap();
-            arrivals += 1;
-            let trips = timeline.trips().map(|trip| {
-                let mut points: MintPoints = trip.absorbed.keys().map(|&at| (at, vec![])).collect();
-                points.insert(trip.t_star_ms, vec![]);
-                (
-                    trip.start_ms(),
-                    trip.end_ms(),
-                    trip.t_star_ms,
-                    trip.version,
-                    points.into_keys().collect::<Vec<_>>(),
-                )
-            });
-            let segments = device.segments.iter().map(|s| {
-                (
-                    s.start_ms(),
-                    s.end_ms(),
-                    s.t_star_ms(),
-                    s.version,
-                    s.points.keys().copied().collect::<Vec<_>>(),
-                )
-            });
-            assert_eq!(segments.collect::<Vec<_>>(), trips.collect::<Vec<_>>(), "seed {seed}");
-        }
-    }
-    assert!(arrivals > 10_000);
 }

@@ -113,29 +113,20 @@ struct Owner {
 
 impl Owner {
     fn load(&mut self, rules: &SegmentRules, store: &Store, time_ms: DeviceTime, as_of: Version) {
-        loop {
-            let mut days = self.timeline.missing_days(rules, time_ms);
-            if days.is_empty() {
-                return;
-            }
+        while !self.timeline.is_loaded(rules, time_ms) {
+            let mut load = self.timeline.days_to_load(rules, time_ms);
             let mut rows: Vec<Row> = Vec::new();
             let mut read = 0;
-            while read < days.len() {
-                for row in store.read(days[read]) {
-                    if !rows.contains(&row) {
-                        rows.push(row);
-                    }
+            while let Some(&day) = load.days().get(read) {
+                for row in store.read(day).into_iter().filter(|row| row.literal.version >= as_of) {
+                    load.add_around(rules, row.span().0, row.span().1);
                 }
+                rows.extend(store.read(day));
                 read += 1;
-                let segments: Vec<_> = rows.iter().map(|row| row.segment(rules)).collect();
-                for day in self.timeline.missing_days_around(rules, &segments, as_of) {
-                    if !days.contains(&day) {
-                        days.push(day);
-                    }
-                }
             }
             let rows = rows.iter().map(|row| row.segment(rules)).collect();
-            self.timeline.insert_loaded(rules, &days, rows, as_of);
+            self.timeline.insert_loaded(rules, load.days(), rows, as_of);
+            self.timeline.check();
         }
     }
 
@@ -153,9 +144,19 @@ impl Owner {
         full
     }
 
+    /// Writes the groups of changes that are due.
+    fn flush_due(&mut self, store: &mut Store, mut is_due: impl FnMut() -> bool) {
+        self.timeline.mark_due(|_| is_due());
+        self.write(store, false, || true);
+    }
+
     /// Writes all changes; `arrives`: whether a day of a group arrives.
-    fn flush(&mut self, store: &mut Store, mut arrives: impl FnMut() -> bool) {
-        for group in self.timeline.take_groups(|_| true) {
+    fn flush(&mut self, store: &mut Store, arrives: impl FnMut() -> bool) {
+        self.write(store, true, arrives);
+    }
+
+    fn write(&mut self, store: &mut Store, all: bool, mut arrives: impl FnMut() -> bool) {
+        for group in self.timeline.take_groups(all) {
             let rows: Vec<Row> = group.segments.iter().map(|it| Row::from_segment(it)).collect();
             let mut days: Vec<Day> = group.taken.iter().flat_map(|it| it.days()).collect();
             days.sort_unstable();
@@ -238,7 +239,11 @@ fn check_schedule(seed: u64, seen: &mut [usize; 3]) {
                 check_memory(owner, &states, seed);
             }
             45..60 => {
-                owner.flush(&mut store, || true);
+                if random.below(2) == 0 {
+                    owner.flush(&mut store, || true);
+                } else {
+                    owner.flush_due(&mut store, || random.below(2) == 0);
+                }
             }
             60..75 => owner.timeline.evict(),
             75..85 if now == last => committed = committed.max(owner.committed()),

@@ -14,7 +14,7 @@ use tstar_sim::model::Fix;
 use tstar_sim::model::literal::{Device, Did, Limits, Trip};
 
 /// The defaults of the program.
-const LIMITS: Limits = Limits { max_gap: 300_000, max_duration: 86_400_000, max_samples: 100_000 };
+const LIMITS: Limits = Limits { max_gap: 300_000, max_samples: 100_000 };
 
 /// A record with more bad elements than this may have one dead letter for all of them.
 const ALONE: usize = 100;
@@ -57,8 +57,8 @@ impl Model {
             let mut path: Vec<_> = trip.kept.iter().map(|fix| (fix.time, fix.place)).collect();
             path.sort_unstable();
             let version = base + 2 * trip.version;
-            let retired = trip.absorbed.iter().map(|(t_star, _)| *t_star).collect();
-            (device.to_owned(), trip.start(), trip.end(), trip.t_star, version, retired, path)
+            let retired = trip.absorbed().iter().map(|(t_star, _)| *t_star).collect();
+            (device.to_owned(), trip.start(), trip.end(), trip.t_star(), version, retired, path)
         };
         let summaries = |(name, (_, device)): (&String, &(i32, Device))| {
             device.trips.iter().map(|trip| summary(name, trip)).collect::<Vec<_>>()
