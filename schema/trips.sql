@@ -11,7 +11,7 @@ CREATE TABLE trips (
   end_time      INTEGER NOT NULL,
   start_time    INTEGER NOT NULL,
   t_star        INTEGER NOT NULL,  -- device time of the first-arrived sample
-  kind          TEXT    NOT NULL,  -- trip or stop; so far all are trips
+  kind          TEXT    NOT NULL,  -- trip or stop
   ids           TEXT    NOT NULL,  -- JSON: mint point -> its history
   version       INTEGER NOT NULL,  -- 2 * offset of the last record that changed the trip
   partition     INTEGER NOT NULL,

@@ -89,7 +89,7 @@ END;
 
 -- Of the rows of a trip in `trips`, that of the day on which it starts.
 CREATE TRIGGER trips_insert AFTER INSERT ON trips
-WHEN new.bucket = new.start_time - new.start_time % 86400000 BEGIN
+WHEN new.kind = 'trip' AND new.bucket = new.start_time - new.start_time % 86400000 BEGIN
   INSERT OR REPLACE INTO trip_rows VALUES (
     new.device_id, new.start_time, new.end_time, new.t_star, NULL, NULL, NULL,
     (new.end_time - new.start_time) / 1000.0, round(new.distance_m, 1) / 1000.0,

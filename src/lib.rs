@@ -98,7 +98,7 @@ pub mod path {
 /// The settings that decide trips.
 pub mod rules {
     pub use tstar_core::model::limits::{
-        ClockGuard, ClockViolation, FilterReason, LegFilter, MovementFilter, SegmentRules,
+        ClockGuard, ClockViolation, FilterReason, FixFilter, LegFilter, SegmentRules,
     };
     pub use tstar_core::model::rules::{Rules, SpeedUnit, TimeUnit, UnknownRules};
 }

@@ -2,6 +2,7 @@
 CREATE TABLE trips (
     id text PRIMARY KEY,
     device_id text NOT NULL,
+    kind text NOT NULL,
     t_star timestamp NOT NULL,
     start_time timestamp NOT NULL,
     end_time timestamp NOT NULL,

@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 
-use super::flags::{Context, PathFlag, ServerFlags, SpanFlags, TagFlag};
+use super::flags::{Context, KindFlag, PathFlag, ServerFlags, SpanFlags, TagFlag};
 use super::print::Printer;
 use super::progress::{is_shown, style};
 use super::{exit, stop};
@@ -46,6 +46,8 @@ pub(crate) struct ExportArgs {
     pub device: Option<String>,
     #[command(flatten)]
     pub span: SpanFlags,
+    #[command(flatten)]
+    pub kind: KindFlag,
     #[command(flatten)]
     pub tags: TagFlag,
     /// One row for each sample, with the id of its trip
@@ -97,7 +99,8 @@ pub(crate) async fn run(
     let form = args.form()?;
     let store = context.settings(&[&args.server.0])?.reader().await?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let selection = Selection::new(device.clone(), args.span.span()?, args.tags.tag.clone())?;
+    let (kinds, span, tags) = (args.kind.kind, args.span.span()?, args.tags.tag.clone());
+    let selection = Selection::new(device.clone(), kinds, span, tags)?;
     if let Some(device) = &device {
         trip_list::check_known(&store, device).await?;
     }

@@ -16,6 +16,7 @@ use crate::model::tag::TagFilter;
 use crate::model::time::{parse_day, parse_duration};
 use crate::ops::InvalidRequest;
 use crate::ops::trip_list::TripSpan;
+use crate::segment::Kinds;
 use crate::settings::Warnings;
 use crate::settings::{
     Group, Kind, LogFormat, Setting, Settings, SettingsError, SettingsFile, exposed_files,
@@ -358,6 +359,18 @@ impl SpanFlags {
         let from_ms = from_ms.map_or(DeviceTime::MIN, DeviceTime);
         Ok(TripSpan::Overlapping(from_ms, upto_ms.map_or(DeviceTime::MAX, DeviceTime)))
     }
+}
+
+/// Whether trips, stops or both are printed.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct KindFlag {
+    /// Trips, stops or both: trip, stop or all
+    #[arg(long, value_name = "KIND", default_value = Kinds::Trips.name(), value_parser = parse_kinds)]
+    pub kind: Kinds,
+}
+
+fn parse_kinds(name: &str) -> Result<Kinds, String> {
+    Kinds::from_name(name).ok_or_else(|| "it is not trip, stop or all".to_owned())
 }
 
 /// Which trips are printed, by their tags.

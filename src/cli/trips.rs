@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::exit;
-use super::flags::{Context, OutputFlags, PathFlag, ServerFlags, SpanFlags, TagFlag};
+use super::flags::{Context, KindFlag, OutputFlags, PathFlag, ServerFlags, SpanFlags, TagFlag};
 use super::print::Printer;
 use super::usage::at_least;
 use crate::identity::DeviceId;
@@ -13,7 +13,7 @@ use crate::model::visible::visible;
 use crate::ops::trip_list::{self, day_span};
 use crate::ops::{BadData, InvalidRequest, tags};
 use crate::store::skip::{Missing, collecting};
-use crate::store::{AnyStore, Order, TripRow};
+use crate::store::{AnyStore, Kinds, Order, TripRow};
 use crate::views::{Extras, PathRule, tag_values};
 
 const EXAMPLES: &str = "\
@@ -40,6 +40,8 @@ pub(crate) struct TripsArgs {
     pub device: Option<String>,
     #[command(flatten)]
     pub span: SpanFlags,
+    #[command(flatten)]
+    pub kind: KindFlag,
     /// Sort by start time
     #[arg(long, value_enum, default_value = "asc")]
     pub order: OrderFlag,
@@ -101,7 +103,7 @@ pub(crate) async fn run(
                 || args.path.stops
                 || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
             let day = parse_day(day)?;
-            let rows = trip_list::of_day(&store, day, order, read_limit, with_path);
+            let rows = trip_list::of_day(&store, args.kind.kind, day, order, read_limit, with_path);
             let (rows, skipped) = collecting(rows).await;
             let rows = rows?;
             missing.add(skipped, day_span(day), &rows);
@@ -136,7 +138,8 @@ impl TripsArgs {
         missing: &mut Missing,
     ) -> anyhow::Result<Vec<TripRow>> {
         let wanted = self.span.span()?;
-        let rows = trip_list::of_device(store, device, wanted, self.order.into(), limit);
+        let rows =
+            trip_list::of_device(store, device, self.kind.kind, wanted, self.order.into(), limit);
         let (rows, skipped) = collecting(rows).await;
         let rows = rows?;
         missing.add(skipped, wanted.span(device)?, &rows);
@@ -160,13 +163,18 @@ impl TripsArgs {
             (None, Some(prefix)) => format!(" has an id of {prefix}"),
             (None, None) => " overlaps these times".to_owned(),
         };
-        let around = trip_list::days_around(store, device, span).await?;
+        let around = trip_list::days_around(store, device, self.kind.kind, span).await?;
+        let (one, what) = match self.kind.kind {
+            Kinds::Trips => ("trip", "trips"),
+            Kinds::Stops => ("stop", "stops"),
+            Kinds::All => ("trip or stop", "trips or stops"),
+        };
         let around: Vec<_> = around.into_iter().flatten().map(day_text).collect();
         let around = match around.as_slice() {
             [] => String::new(),
-            days => format!("; days with trips around: {}", days.join(" and ")),
+            days => format!("; days with {what} around: {}", days.join(" and ")),
         };
-        exit::print_status(&format!("no trip{of}{when}{around}"));
+        exit::print_status(&format!("no {one}{of}{when}{around}"));
         Ok(())
     }
 }

@@ -96,7 +96,7 @@ impl App {
 pub(crate) struct FeedEvent {
     /// Cursor of the event: pass it as `after` to get the events that follow.
     seq: FeedCursor,
-    /// The event; its `type` is started, grown, merged or forgotten.
+    /// The event; its `type` is started, changed, merged, split, revived or forgotten.
     #[schema(value_type = Object)]
     event: Box<RawValue>,
 }

@@ -87,6 +87,7 @@ parameters! {
     ], StopParams, [];
     /// Which trips a list has, and how much of them.
     ListParams = [
+        query("kind", "Trips (default), stops or both", text("^(trip|stop|all)$")),
         query("bbox", "Only trips whose bounding box overlaps this one: west, south, east, north, in degrees, separated by commas; west may be greater than east", bbox_schema()),
         query("driver", "Only trips of this driver", schema(Type::String)),
         query("tag", "Only trips with this tag, `key=value`, or with any value of a key",

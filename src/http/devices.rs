@@ -15,6 +15,7 @@ use super::trip_response::with_header;
 use crate::identity::{DeviceId, TripId, token_of_device};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::format_time;
+use crate::segment::Kind;
 use crate::store::{AnyStore, DeviceScope, TripStore as _, count_trips, latest_end};
 use crate::views::{LatLon, text_id};
 
@@ -29,9 +30,12 @@ pub(crate) struct LastSeen {
     time: String,
     /// Position of that sample.
     position: LatLon,
-    /// Text id of its trip.
+    /// Text id of its trip or stop.
     #[schema(example = "truck~2017~20261120T213800.123Z")]
     trip_id: String,
+    /// `trip` if it moves, `stop` if it stands.
+    #[schema(pattern = "^(trip|stop)$")]
+    kind: &'static str,
 }
 
 /// A device.
@@ -43,7 +47,7 @@ pub(crate) struct Device {
     /// The id in the form that URL paths and trip ids use.
     #[schema(example = "truck~2017")]
     token: String,
-    /// Where the device was last; null if its latest four days in the store have no trip, and with
+    /// Where the device was last; null if its latest four days in the store have no row, and with
     /// `last=false`.
     last: Option<LastSeen>,
     /// Number of trips that touch `day`, at most 10,000; null without `day`.
@@ -62,7 +66,8 @@ impl Device {
         let last = latest.map(|end| {
             let trip_id = text_id(&device_id, end.t_star_ms)?;
             let position = LatLon { lat: end.lat, lon: end.lon };
-            Ok::<_, Problem>(LastSeen { time: format_time(end.end_ms.ms()), position, trip_id })
+            let (time, kind) = (format_time(end.end_ms.ms()), end.kind.name());
+            Ok::<_, Problem>(LastSeen { time, position, trip_id, kind })
         });
         let trips = match day {
             Some(day) => Some(count_trips(store, &device_id, day).await?),
@@ -73,7 +78,7 @@ impl Device {
 
     fn example() -> Self {
         let (time, position) = (time(12), LatLon { lat: 52.5212, lon: 13.4112 });
-        let last = Some(LastSeen { time, position, trip_id: id(0) });
+        let last = Some(LastSeen { time, position, trip_id: id(0), kind: Kind::Trip.name() });
         Self { device_id: DEVICE.to_owned(), token: DEVICE.to_owned(), last, trips: None }
     }
 }
@@ -91,7 +96,7 @@ pub(crate) struct DevicePage {
 #[utoipa::path(get, path = "/v1/devices", tag = "devices", operation_id = "devices",
     params(
         ("day" = Option<String>, Query, format = "date",
-            description = "Only devices with a trip that touches this UTC day, each with the number of its trips"),
+            description = "Only devices with a trip or stop that touches this UTC day, each with the number of its trips"),
         ("last" = Option<bool>, Query, description = "Include where each device was last (default); false makes a long list faster"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum devices per page; default 100"),

@@ -77,7 +77,7 @@ pub(super) async fn find(
     let store = app.store()?;
     let found = app.fresh(&store).find(&id).await?;
     let device = match (&found.result, &id) {
-        (LookupResult::Trip(row), _) => Some(row.device_id.as_str()),
+        (LookupResult::Trip(row) | LookupResult::Stop(row), _) => Some(row.device_id.as_str()),
         (_, AnyId::Trip(id)) => Some(id.device_id.as_str()),
         (_, AnyId::Uuid(_)) => None,
     };
@@ -101,7 +101,7 @@ pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
 pub(super) fn no_trip(none: NoTrip, owner: Option<&String>) -> Problem {
     match none {
         NoTrip::Gone { device_id, forget } => gone(&device_id, &forget),
-        NoTrip::Unknown { .. } => {
+        NoTrip::Stop { .. } | NoTrip::Unknown { .. } => {
             Problem::new(StatusCode::NOT_FOUND, "no_trip", none).with_owner(owner)
         }
     }

@@ -8,6 +8,7 @@ use super::params::Params;
 use super::trip_response::MAX_LIST;
 use crate::ops::trip_filter::{Bbox, TripFilter};
 use crate::ops::trip_page::PageRequest;
+use crate::store::Kinds;
 use crate::views::{Detail, Form, PathRule, TRIP_FIELDS};
 
 /// The formats of lists besides JSON, and their media types. The name of a format, after a dot,
@@ -58,7 +59,9 @@ fn text_schema(pattern: &str) -> ObjectBuilder {
 pub(crate) struct ListOptions {
     /// Maximum number of trips of a page.
     pub limit: usize,
-    /// Which trips.
+    /// Which segments.
+    pub kinds: Kinds,
+    /// Which of these.
     pub filter: TripFilter,
     /// The fields of each trip; all if `None`.
     pub fields: Option<Vec<String>>,
@@ -84,7 +87,8 @@ impl ListOptions {
     pub(crate) fn request(&self) -> PageRequest {
         let (limit, filter) = (self.limit, self.filter.clone());
         let (reads_path, reads_tags) = (self.reads_path(), self.reads_tags());
-        PageRequest { limit, max_bytes: MAX_LIST, filter, reads_path, reads_tags }
+        let (kinds, max_bytes) = (self.kinds, MAX_LIST);
+        PageRequest { limit, max_bytes, kinds, filter, reads_path, reads_tags }
     }
 
     fn has_path(&self) -> bool {
@@ -100,6 +104,9 @@ impl Params {
     /// The options of a list in a format.
     pub(crate) fn list_options(&mut self, form: Form) -> ListOptions {
         let (limit, mut detail) = (self.limit(), self.detail());
+        let kinds = self.read("kind", |name| {
+            Kinds::from_name(name).ok_or_else(|| format!("`{name}` is not trip, stop or all"))
+        });
         let bbox = self.read("bbox", Bbox::parse);
         let tag = self.read("tag", str::parse);
         let filter = TripFilter { bbox, driver: self.text("driver"), tag };
@@ -114,7 +121,8 @@ impl Params {
             detail.stops.get_or_insert_default();
         }
         self.check_stops(detail, form);
-        ListOptions { limit, filter, fields, detail, form }
+        let kinds = kinds.unwrap_or(Kinds::Trips);
+        ListOptions { limit, kinds, filter, fields, detail, form }
     }
 }
 

@@ -62,6 +62,8 @@ pub(crate) struct PairAnswer {
     /// Why there is no trip: `no_trip` (perhaps as there is no such device), `gone` or
     /// `malformed_trip`; null if there is one.
     code: Option<&'static str>,
+    /// The stop that covers the time; null if none does.
+    stop: Option<TripAnswer>,
 }
 
 /// Answers to the pairs.
@@ -84,8 +86,8 @@ pub(crate) struct PairAnswers {
     responses(
         (status = 200, description = "The trip", body = TripAnswer, example = json!(trip())),
         (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
-        (status = 404, description = "The device is not known (`no_device`), or no trip of it covers the time (`no_trip`; `previous` and `next` are the nearest trips, but for `skipped` malformed ones)",
-            body = Problem, example = json!(no_trip_at("truck-17", "2026-11-20T21:38:00.000Z", [Some(trip()), None], 0))),
+        (status = 404, description = "The device is not known (`no_device`), or no trip of it covers the time (`no_trip`; `stop` is the stop that does, `previous` and `next` are the nearest trips, but for `skipped` malformed ones)",
+            body = Problem, example = json!(no_trip_at("truck-17", "2026-11-20T21:38:00.000Z", [Some(trip()), None, None], 0))),
         (status = 410, description = "The trips of that time were erased"),
         (status = 503, description = NOT_YET),
     ))]
@@ -109,33 +111,43 @@ pub(crate) async fn lookup(mut call: Call) -> Result<Response, Problem> {
             app.trip_response(row, extras, (Form::Json, detail), &call.headers).await
         }
         LookupResult::Gone { device_id, forget } => Err(gone(&device_id, &forget)),
+        LookupResult::Stop(stop) => {
+            let stop = FreshRow { row: *stop, is_fresh: found.is_fresh };
+            let miss = miss(app, &store, &device, at_ms, Some(stop)).await?;
+            Err(miss.with_owner(owner.as_ref()))
+        }
         LookupResult::Unknown => {
-            Err(miss(app, &store, &device, at_ms).await?.with_owner(owner.as_ref()))
+            Err(miss(app, &store, &device, at_ms, None).await?.with_owner(owner.as_ref()))
         }
     }
 }
 
-/// The answer if no trip of a device covers a time.
+/// The answer if no trip of a device covers a time; perhaps a stop does.
 async fn miss(
     app: &App,
     store: &Fresh<'_>,
     device: &DeviceId,
     at_ms: DeviceTime,
+    stop: Option<FreshRow>,
 ) -> Result<Problem, Problem> {
     let Some(around) = Neighbours::find(store, device, at_ms).await? else {
         return Ok(no_device(device));
     };
-    let Neighbours { previous, next, missing } = around;
-    let around = [neighbour(app, previous).await?, neighbour(app, next).await?];
+    let Neighbours { previous, next, missing, .. } = around;
+    let (previous, next) = (neighbour(app, previous).await?, neighbour(app, next).await?);
+    let around = [previous, neighbour(app, stop).await?, next];
     Ok(no_trip_at(device, &format_time(at_ms.ms()), around, missing.trips))
 }
 
-/// The answer if no trip covers a time: with those around, but for `skipped` malformed ones.
-fn no_trip_at(device: &str, at: &str, around: [Option<TripAnswer>; 2], skipped: u64) -> Problem {
-    let [previous, next] = around;
-    let detail = format!("no trip of device `{device}` covers {at}");
+/// The answer if no trip covers a time: with the trip before, the stop that covers it and the trip
+/// after, but for `skipped` malformed ones.
+fn no_trip_at(device: &str, at: &str, around: [Option<TripAnswer>; 3], skipped: u64) -> Problem {
+    let [previous, stop, next] = around;
+    let stands = if stop.is_some() { ": it stands" } else { "" };
+    let detail = format!("no trip of device `{device}` covers {at}{stands}");
     let problem = Problem::new(StatusCode::NOT_FOUND, "no_trip", detail);
-    problem.with("previous", previous).with("next", next).with("skipped", skipped)
+    let problem = problem.with("previous", previous).with("stop", stop);
+    problem.with("next", next).with("skipped", skipped)
 }
 
 /// The answer for a device that neither store nor memory has.
@@ -160,6 +172,7 @@ async fn find_at(
     let found = store.find_at(device, at_ms).await;
     let result = match found.as_ref().map(|found| &found.result) {
         Ok(LookupResult::Trip(_)) => "found",
+        Ok(LookupResult::Stop(_)) => "stop",
         Ok(LookupResult::Gone { .. }) => "gone",
         Ok(LookupResult::Unknown) => "none",
         Err(_) => "failed",
@@ -173,7 +186,7 @@ async fn find_at(
     request_body(content = Pairs, example = json!({"pairs": [{"device": DEVICE, "at": time(5)}]})),
     responses(
         (status = 200, description = "An answer for each pair, in the order of the pairs", body = PairAnswers,
-            example = json!({"answers": [{"trip": trip(), "code": null}, {"trip": null, "code": "no_trip"}]})),
+            example = json!({"answers": [{"trip": trip(), "code": null, "stop": null}, {"trip": null, "code": "no_trip", "stop": null}]})),
     ))]
 pub(crate) async fn lookup_many(
     mut call: Call,
@@ -195,12 +208,18 @@ pub(crate) async fn lookup_many(
         let found = match find_at(&store, device, *at_ms).await {
             Err(error @ StoreError::Malformed(_)) => {
                 let code = Some(Problem::from(error).code());
-                answers.push(PairAnswer { trip: None, code });
+                answers.push(PairAnswer { trip: None, code, stop: None });
                 continue;
             }
             found => found?,
         };
+        let none = |code| PairAnswer { trip: None, code: Some(code), stop: None };
         answers.push(match found.result {
+            LookupResult::Stop(row) => {
+                bytes += approximate_size(&row);
+                let stop = app.list_item(*row, found.is_fresh, TagValues::new()).await?;
+                PairAnswer { stop: Some(stop), ..none("no_trip") }
+            }
             LookupResult::Trip(row) => {
                 bytes += approximate_size(&row);
                 if bytes > MAX_LIST {
@@ -212,10 +231,10 @@ pub(crate) async fn lookup_many(
                     TagValues::new()
                 };
                 let trip = Some(app.list_item(*row, found.is_fresh, tags).await?);
-                PairAnswer { trip, code: None }
+                PairAnswer { trip, code: None, stop: None }
             }
-            LookupResult::Gone { .. } => PairAnswer { trip: None, code: Some("gone") },
-            LookupResult::Unknown => PairAnswer { trip: None, code: Some("no_trip") },
+            LookupResult::Gone { .. } => none("gone"),
+            LookupResult::Unknown => none("no_trip"),
         });
     }
     Ok(app.run_if(bytes > LARGE, || Json(PairAnswers { answers }).into_response()).await)

@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn records_that_are_not_events_are_skipped() {
-        assert_eq!(event_of(br#" {"type":"grown"} "#), Some(r#"{"type":"grown"}"#));
+        assert_eq!(event_of(br#" {"type":"changed"} "#), Some(r#"{"type":"changed"}"#));
         for invalid in [&b""[..], b"\xff", b"{\"type\":\"\xff\"}", b"{", b"{}{}", b"[1]", b"7"] {
             assert_eq!(event_of(invalid), None, "{invalid:?}");
         }

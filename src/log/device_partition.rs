@@ -4,7 +4,7 @@ use crate::identity::DeviceId;
 use crate::model::epoch::Epoch;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::store::{AnyStore, Order, StoreError, TripRow, TripStore, known_home};
+use crate::store::{AnyStore, Kinds, Order, StoreError, TripRow, TripStore, known_home};
 
 /// A device and the partition of its records.
 #[derive(Clone, Debug)]
@@ -33,7 +33,10 @@ pub(crate) async fn latest_trip(
     store: &impl TripStore,
     device: &str,
 ) -> Result<Option<TripRow>, StoreError> {
-    Ok(store.range(device, DeviceTime::MIN, DeviceTime::MAX, Order::Desc, 1).await?.pop())
+    Ok(store
+        .range(device, Kinds::All, DeviceTime::MIN, DeviceTime::MAX, Order::Desc, 1)
+        .await?
+        .pop())
 }
 
 /// The epoch that a version belongs to.

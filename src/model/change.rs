@@ -1,4 +1,4 @@
-//! Changes of trips, and erasures, as the change feed announces them.
+//! Changes of trips and stops, and erasures, as the change feed announces them.
 
 use crate::identity::DeviceId;
 use crate::model::scalar::{DeviceTime, Version};
@@ -6,12 +6,16 @@ use crate::model::scalar::{DeviceTime, Version};
 /// Type of a change event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// The trip is new.
+    /// The segment is new.
     Started,
-    /// The trip gained samples.
-    Grown,
-    /// The trip absorbed others.
+    /// It gained samples, or lost some to another.
+    Changed,
+    /// It absorbed others.
     Merged,
+    /// It is a part of another, with a new id.
+    Split,
+    /// It is a part of another, with an id that had been retired.
+    Revived,
 }
 
 impl ChangeKind {
@@ -20,20 +24,22 @@ impl ChangeKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Started => "started",
-            Self::Grown => "grown",
+            Self::Changed => "changed",
             Self::Merged => "merged",
+            Self::Split => "split",
+            Self::Revived => "revived",
         }
     }
 }
 
-/// A change event: a trip that a flush changed.
+/// A change event: a segment that a flush changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Type of the event.
     pub kind: ChangeKind,
     /// The `t_star`s that this change retired, ms, ascending.
     pub retired: Vec<DeviceTime>,
-    /// Index of the trip among the rows of its write group.
+    /// Index of the segment among the rows of its write group.
     pub row: usize,
 }
 

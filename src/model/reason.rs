@@ -53,10 +53,6 @@ named! {
 named! {
     /// Why a valid sample was dropped. It is counted, but not stored.
     DropReason {
-        /// Its ignition is off (`--drop-ignition-off`).
-        IgnitionOff = "ignition_off",
-        /// It is slower than `--min-speed`.
-        TooSlow = "too_slow",
         /// Its fix is less accurate than `--max-accuracy`, or not valid by `valid=` of `--map`.
         BadFix = "bad_fix",
         /// Its latitude and longitude are both 0.
@@ -128,8 +124,6 @@ impl From<ClockViolation> for DeadReason {
 impl From<FilterReason> for DropReason {
     fn from(reason: FilterReason) -> Self {
         match reason {
-            FilterReason::IgnitionOff => Self::IgnitionOff,
-            FilterReason::TooSlow => Self::TooSlow,
             FilterReason::BadFix => Self::BadFix,
             FilterReason::ZeroPosition => Self::ZeroPosition,
         }

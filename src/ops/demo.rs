@@ -12,7 +12,7 @@ use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::simulate::{Fleet, FleetSettings};
-use crate::store::{DeviceScope, Order, StoreError, TripRow, TripStore, files};
+use crate::store::{DeviceScope, Kinds, Order, StoreError, TripRow, TripStore, files};
 use crate::views::{Extras, Match};
 
 /// The fleet of the demo. The README states the figures of its trips.
@@ -112,8 +112,9 @@ impl MergedTrip {
 
 async fn first_merged_row(store: &impl TripStore) -> Result<Option<TripRow>, StoreError> {
     for device in store.devices(DeviceScope::All, None, usize::MAX).await? {
+        let all = (DeviceTime::MIN, DeviceTime::MAX);
         let trips =
-            store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await?;
+            store.range(&device, Kinds::Trips, all.0, all.1, Order::Asc, usize::MAX).await?;
         if let Some(merged) = trips.into_iter().find(|trip| trip.absorbed().next().is_some()) {
             return Ok(Some(merged));
         }

@@ -10,7 +10,8 @@ use crate::model::scalar::DeviceTime;
 use crate::model::tag::{TagFilter, TripTags};
 use crate::store::skip::{Missing, collecting};
 use crate::store::{
-    AnyStore, DevicePages, DeviceScope, Order, RowError, SideTables, StoreError, TripRow, TripStore,
+    AnyStore, DevicePages, DeviceScope, Kinds, Order, RowError, SideTables, StoreError, TripRow,
+    TripStore,
 };
 
 /// Trips of a device that are read at once.
@@ -43,17 +44,19 @@ pub struct Selection {
     upto_ms: DeviceTime,
     /// Whether the times select by `t_star`, instead of by overlap.
     by_t_star: bool,
+    kinds: Kinds,
     /// Tags that a trip has to have, all of them.
     tags: Vec<TagFilter>,
 }
 
 impl Selection {
-    /// The trips of one device or of all that have all these tags.
+    /// The segments of one device or of all that have all these tags.
     ///
     /// # Errors
     /// The prefix is malformed or names another device.
     pub fn new(
         device: Option<DeviceId>,
+        kinds: Kinds,
         span: TripSpan<'_>,
         tags: Vec<TagFilter>,
     ) -> anyhow::Result<Self> {
@@ -83,7 +86,7 @@ impl Selection {
         if upto_ms < from_ms {
             return Err(InvalidRequest("the range of times ends before it begins".into()).into());
         }
-        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, tags })
+        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, kinds, tags })
     }
 
     fn contains(&self, row: &TripRow, tags: &TripTags) -> bool {
@@ -186,7 +189,8 @@ impl<S: TripStore + SideTables> Reader<'_, S> {
     /// A page of trips of a device.
     async fn read_page(&self, device: &str, from_ms: DeviceTime) -> Result<Page, StoreError> {
         let upto_ms = self.selection.upto_ms;
-        let rows = self.store.range(device, from_ms, upto_ms, Order::Asc, PAGE);
+        let rows =
+            self.store.range(device, self.selection.kinds, from_ms, upto_ms, Order::Asc, PAGE);
         let (rows, skipped) = collecting(rows).await;
         let rows = rows?;
         let tags = match self.has_tags {
@@ -252,7 +256,7 @@ mod tests {
 
     fn all() -> Selection {
         let span = TripSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
-        Selection::new(None, span, Vec::new()).unwrap()
+        Selection::new(None, Kinds::All, span, Vec::new()).unwrap()
     }
 
     fn starts(
@@ -285,7 +289,7 @@ mod tests {
             assert_eq!(starts(&store, &all(), |_| ()), (expected, 0), "{count}");
         }
         let span = TripSpan::Overlapping(DeviceTime(13 * 3_600_000), DeviceTime(20 * 3_600_000));
-        let some = Selection::new(None, span, Vec::new()).unwrap();
+        let some = Selection::new(None, Kinds::All, span, Vec::new()).unwrap();
         assert_eq!(starts(&store, &some, |_| ()), (vec![10, 15, 20], 0));
     }
 
@@ -317,11 +321,15 @@ mod tests {
             (Some(one.clone()), "197001", true),
             (Some(one.clone()), "truck-17~1970", true),
         ] {
-            let selection = Selection::new(device, TripSpan::Prefix(prefix), Vec::new()).unwrap();
+            let selection =
+                Selection::new(device, Kinds::Trips, TripSpan::Prefix(prefix), Vec::new());
+            let selection = selection.unwrap();
             assert_eq!(selection.contains(&row, &TripTags::new()), is_in, "{prefix}");
             assert_eq!(selection.device.is_some(), prefix != "1970-01-01" && prefix != "19700102");
         }
-        Selection::new(Some(one), TripSpan::Prefix("truck-2~1970"), Vec::new()).unwrap_err();
-        Selection::new(None, TripSpan::Prefix("truck-17~"), Vec::new()).unwrap_err();
+        for (device, prefix) in [(Some(one), "truck-2~1970"), (None, "truck-17~")] {
+            let prefix = TripSpan::Prefix(prefix);
+            Selection::new(device, Kinds::Trips, prefix, Vec::new()).unwrap_err();
+        }
     }
 }

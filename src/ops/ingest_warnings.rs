@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::limits::{ClockGuard, MovementFilter};
+use crate::model::limits::{ClockGuard, FixFilter};
 use crate::model::rules::Rules;
 use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, unit_of_factor};
 use crate::model::time::format_duration;
@@ -31,7 +31,7 @@ pub struct Warning {
 pub(super) struct ImportWatch {
     stats: SampleStats,
     guard: ClockGuard,
-    movement: MovementFilter,
+    fixes: FixFilter,
     /// The first sample that would be valid with latitude and longitude exchanged, and the number
     /// of them.
     swapped: Option<(String, u64)>,
@@ -39,8 +39,8 @@ pub(super) struct ImportWatch {
 
 impl ImportWatch {
     pub(super) fn new(rules: &Rules) -> Self {
-        let (guard, movement) = (rules.guard(), rules.movement());
-        Self { stats: SampleStats::default(), guard, movement, swapped: None }
+        let (guard, fixes) = (rules.guard(), rules.fixes());
+        Self { stats: SampleStats::default(), guard, fixes, swapped: None }
     }
 
     /// Observes the samples of a batch that trips may contain.
@@ -61,7 +61,7 @@ impl ImportWatch {
             };
             let sample = &decoded.sample;
             if self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
-                && self.movement.judge(sample).is_ok()
+                && self.fixes.judge(sample).is_ok()
             {
                 self.stats.observe(batch.text(&decoded.device), sample);
             }
@@ -155,8 +155,8 @@ fn heartbeat_near_gap(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
     let gap = format_duration(rules.max_gap_ms);
     let message = format!(
         "{count} intervals between samples of standing devices are about as long as --max-gap, \
-         {gap}: such a heartbeat breaks trips at random; choose a --max-gap well below or above \
-         it, or drop standing samples with --min-speed or --drop-ignition-off"
+         {gap}: such a heartbeat divides stops, and trips without speed and ignition, at random; \
+         choose a --max-gap well below or above it"
     );
     Some(Warning { warning: "heartbeat_near_gap", count, message })
 }

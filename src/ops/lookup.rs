@@ -46,6 +46,14 @@ pub enum NoTrip {
         /// The forget that erased it.
         forget: Forget,
     },
+    /// A stop covers its time.
+    #[error("no trip has the id `{id}`: {}", stands(stop))]
+    Stop {
+        /// The id of the request.
+        id: String,
+        /// The stop.
+        stop: Box<TripRow>,
+    },
     /// No trip covers its time.
     #[error("no trip has the id `{id}`: no trip of its device covers {time}")]
     Unknown {
@@ -67,6 +75,7 @@ impl FoundTrip {
                 let (matched, is_fresh) = (Match::classify(t_star_ms, &row), found.is_fresh);
                 Ok(Self { row, t_star_ms, matched, is_fresh })
             }
+            LookupResult::Stop(stop) => Err(NoTrip::Stop { id: id.to_owned(), stop }),
             LookupResult::Gone { device_id, forget } => Err(NoTrip::Gone { device_id, forget }),
             LookupResult::Unknown => {
                 Err(NoTrip::Unknown { id: id.to_owned(), time: format_time(t_star_ms.ms()) })
@@ -85,6 +94,8 @@ pub struct Neighbours {
     pub next: Option<FreshRow>,
     /// Malformed trips between these two.
     pub missing: Missing,
+    /// Whether trips of the device were erased.
+    is_erased: bool,
 }
 
 impl Neighbours {
@@ -101,14 +112,15 @@ impl Neighbours {
         let (nearest, skipped) = collecting(store.neighbours(device_id, time_ms)).await;
         let (previous, next) = nearest?;
         let has_rows = previous.is_some() || next.is_some() || !skipped.is_empty();
-        if !has_rows && store.store().erased(device_id).await?.is_none() {
+        let is_erased = !has_rows && store.store().erased(device_id).await?.is_some();
+        if !has_rows && !is_erased && !trip_list::is_known(store, device_id).await? {
             return Ok(None);
         }
         let end_ms = previous.as_ref().map_or(DeviceTime::MIN, |previous| previous.row.end_ms);
         let start_ms = next.as_ref().map_or(DeviceTime::MAX, |next| next.row.start_ms);
         let mut missing = Missing::default();
         missing.add::<FreshRow>(skipped, (end_ms, start_ms), &[]);
-        Ok(Some(Self { previous, next, missing }))
+        Ok(Some(Self { previous, next, missing, is_erased }))
     }
 
     /// The trips as text.
@@ -125,7 +137,8 @@ impl Neighbours {
         }
         parts.extend(self.missing.problem());
         if parts.is_empty() {
-            parts.push("its trips were erased (tstar forget)".to_owned());
+            let why = "its trips were erased (tstar forget)";
+            parts.push(if self.is_erased { why } else { "it has no trip" }.to_owned());
         }
         Ok(parts.join("; "))
     }
@@ -141,21 +154,25 @@ pub async fn by_time(
     time_ms: DeviceTime,
 ) -> anyhow::Result<TripRow> {
     let store = of_store(store);
-    match store.find_at(device_id, time_ms).await?.result {
-        LookupResult::Trip(row) => Ok(*row),
+    let stop = match store.find_at(device_id, time_ms).await?.result {
+        LookupResult::Trip(row) => return Ok(*row),
         LookupResult::Gone { device_id, forget } => {
-            Err(NoResult(NoTrip::Gone { device_id, forget }.to_string()).into())
+            return Err(NoResult(NoTrip::Gone { device_id, forget }.to_string()).into());
         }
-        LookupResult::Unknown => {
-            let around = Neighbours::find(&store, device_id, time_ms).await?;
-            let Some(around) = around else {
-                return Err(trip_list::unknown_device(store.store(), device_id).await?.into());
-            };
-            let (device, time, around) =
-                (visible(device_id), format_time(time_ms.ms()), around.text()?);
-            Err(NoResult(format!("no trip of device `{device}` covers {time}; {around}")).into())
-        }
-    }
+        LookupResult::Stop(stop) => format!(": {}", stands(&stop)),
+        LookupResult::Unknown => String::new(),
+    };
+    let Some(around) = Neighbours::find(&store, device_id, time_ms).await? else {
+        return Err(trip_list::unknown_device(store.store(), device_id).await?.into());
+    };
+    let (device, time, around) = (visible(device_id), format_time(time_ms.ms()), around.text()?);
+    Err(NoResult(format!("no trip of device `{device}` covers {time}{stop}; {around}")).into())
+}
+
+/// A stop that covers the time of a request.
+fn stands(stop: &TripRow) -> String {
+    let [start, end] = [stop.start_ms, stop.end_ms].map(|it| format_time(it.ms()));
+    format!("it stands from {start} to {end}")
 }
 
 /// Finds the trip that covers the time of an id.

@@ -6,7 +6,7 @@ use crate::codec::trip_row::RowError;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::format_time;
 use crate::store::skip::{Missing, collecting};
-use crate::store::{DevicesOfDays, Order, StoreError, TripRow, TripStore};
+use crate::store::{DevicesOfDays, Kinds, Order, StoreError, TripRow, TripStore};
 use crate::timeline::{StopRule, day_of, moving_ms, stops};
 
 /// Trips of a device that are read at once.
@@ -127,7 +127,7 @@ impl SpanSums {
     ) -> Result<(), SummaryError> {
         let (mut from_ms, to_ms) = request.span;
         while from_ms <= to_ms {
-            let rows = store.range(device, from_ms, to_ms, Order::Asc, PAGE);
+            let rows = store.range(device, Kinds::Trips, from_ms, to_ms, Order::Asc, PAGE);
             let (rows, mut skipped) = collecting(rows).await;
             let mut rows = rows?;
             let last_ms = rows.last().map(|last| last.end_ms).filter(|_| rows.len() == PAGE);

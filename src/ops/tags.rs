@@ -7,6 +7,7 @@ use crate::identity::AnyId;
 use crate::log::changes::{AnnounceError, TagFeed};
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{MAX_KEYS, Revision, Tag, TagKey, TagValue, TripTag, TripTags, resolve};
+use crate::segment::Kind;
 use crate::store::{SideTables, StoreError, TripRow, TripStore};
 use crate::views::{Match, TagValues, ViewError, tag_values};
 
@@ -354,7 +355,8 @@ pub async fn copy<S: TripStore + SideTables>(
         for tag in from.tags(&device_id, (DeviceTime::MIN, DeviceTime::MAX)).await? {
             put_newest(to, &device_id, &tag).await?;
             done.copied += 1;
-            if to.covering(&device_id, tag.t_star_ms).await?.is_none() {
+            let found = to.covering(&device_id, tag.t_star_ms).await?;
+            if found.is_none_or(|row| row.kind != Kind::Trip) {
                 done.uncovered += 1;
                 on_uncovered(&device_id, &tag);
             }

@@ -7,7 +7,9 @@ use crate::model::nearest::NearNames;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::visible::visible;
 use crate::store::skip::collecting;
-use crate::store::{AnyStore, DevicePages, DeviceScope, Order, StoreError, TripRow, TripStore};
+use crate::store::{
+    AnyStore, DevicePages, DeviceScope, Kinds, Order, StoreError, TripRow, TripStore,
+};
 use crate::timeline::{DAY_MS, day_of};
 
 /// Maximum number of devices among which days with trips are looked for.
@@ -44,35 +46,37 @@ pub(crate) fn day_span(day: Day) -> (DeviceTime, DeviceTime) {
     (day.start_ms(), day.start_ms() + DAY_MS - 1)
 }
 
-/// Lists at most `limit` trips of a device.
+/// Lists at most `limit` segments of a device.
 ///
 /// # Errors
 /// The prefix is malformed or names another device, or the store cannot be read.
 pub async fn of_device(
     store: &impl TripStore,
     device_id: &DeviceId,
+    kinds: Kinds,
     trips: TripSpan<'_>,
     order: Order,
     limit: usize,
 ) -> anyhow::Result<Vec<TripRow>> {
     let (from_ms, upto_ms) = trips.span(device_id)?;
     let TripSpan::Prefix(_) = trips else {
-        return Ok(store.range(device_id, from_ms, upto_ms, order, limit).await?);
+        return Ok(store.range(device_id, kinds, from_ms, upto_ms, order, limit).await?);
     };
-    // A trip contains its t_star, so every selected trip overlaps the time of the prefix.
-    let mut rows = store.range(device_id, from_ms, upto_ms, order, usize::MAX).await?;
+    // A segment contains its t_star, so every selected one overlaps the time of the prefix.
+    let mut rows = store.range(device_id, kinds, from_ms, upto_ms, order, usize::MAX).await?;
     rows.retain(|row| (from_ms..=upto_ms).contains(&row.t_star_ms));
     rows.truncate(limit);
     Ok(rows)
 }
 
-/// Whether a device has trips, or had trips that were erased.
+/// Whether a device has trips or stops, or had some that were erased.
 ///
 /// # Errors
 /// The store cannot be read.
 pub async fn is_known(store: &Fresh<'_>, device_id: &DeviceId) -> Result<bool, StoreError> {
     let all = (DeviceTime::MIN, DeviceTime::MAX);
-    let (trips, malformed) = collecting(store.range(device_id, all, Order::Asc, 1)).await;
+    let found = store.range(device_id, Kinds::All, all, Order::Asc, 1);
+    let (trips, malformed) = collecting(found).await;
     let has_rows = !trips?.rows.is_empty() || !malformed.is_empty();
     Ok(has_rows || store.store().erased(device_id).await?.is_some())
 }
@@ -111,7 +115,7 @@ pub(super) async fn unknown_device(
     Ok(NoResult(format!("the store has no device `{device}`; {near}{hint}")))
 }
 
-/// The days of the last trip before a span without trips, and of the first one after it: of a
+/// The days of the last segment before a span without any, and of the first one after it: of a
 /// device, or of the first devices of the store.
 ///
 /// # Errors
@@ -119,6 +123,7 @@ pub(super) async fn unknown_device(
 pub(crate) async fn days_around(
     store: &impl TripStore,
     device_id: Option<&DeviceId>,
+    kinds: Kinds,
     (from_ms, upto_ms): (DeviceTime, DeviceTime),
 ) -> Result<[Option<Day>; 2], StoreError> {
     let devices = match device_id {
@@ -127,9 +132,10 @@ pub(crate) async fn days_around(
     };
     let [mut before, mut after] = [None, None];
     for device in &devices {
-        let (last, _) = collecting(store.neighbour(device, from_ms, Order::Desc)).await;
+        let neighbour = |time_ms, order| store.neighbour(device, kinds, time_ms, order);
+        let (last, _) = collecting(neighbour(from_ms, Order::Desc)).await;
         before = before.max(last?.map(|row| day_of(row.end_ms)));
-        let (first, _) = collecting(store.neighbour(device, upto_ms, Order::Asc)).await;
+        let (first, _) = collecting(neighbour(upto_ms, Order::Asc)).await;
         let day = first?.map(|row| day_of(row.start_ms));
         after = after.into_iter().chain(day).min();
     }
@@ -153,7 +159,7 @@ pub(super) fn prefix_times(
     Ok((from_ms, upto_ms))
 }
 
-/// Lists at most `limit` trips of all devices that touch a day (whole days since 1970), sorted
+/// Lists at most `limit` segments of all devices that touch a day (whole days since 1970), sorted
 /// together. Without `with_path` the rows have no path, because all rows stay in memory until the
 /// last device is read.
 ///
@@ -161,6 +167,7 @@ pub(super) fn prefix_times(
 /// The store cannot be read.
 pub async fn of_day<S: TripStore>(
     store: &S,
+    kinds: Kinds,
     day: Day,
     order: Order,
     limit: usize,
@@ -171,7 +178,7 @@ pub async fn of_day<S: TripStore>(
     let mut pages = DevicePages::new(store, DeviceScope::OfDay(day));
     while let Some(devices) = pages.next().await? {
         for device in &devices {
-            let mut rows = store.range(device, from_ms, upto_ms, order, limit).await?;
+            let mut rows = store.range(device, kinds, from_ms, upto_ms, order, limit).await?;
             if !with_path {
                 rows.iter_mut().for_each(|row| row.path = Vec::new());
             }

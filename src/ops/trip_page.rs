@@ -8,7 +8,7 @@ use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::model::tag::TripTags;
 use crate::store::fresh::FreshRow;
 use crate::store::skip::{Missing, collecting};
-use crate::store::{DevicesOfDays, Order, SideTables as _, StoreError, TripRow};
+use crate::store::{DevicesOfDays, Kinds, Order, SideTables as _, StoreError, TripRow};
 use crate::timeline::day_of;
 use crate::views::{TagValues, tag_values};
 
@@ -38,7 +38,9 @@ pub(crate) struct PageRequest {
     pub limit: usize,
     /// Approximate maximum size as JSON, bytes; at least one trip fits.
     pub max_bytes: usize,
-    /// Which trips.
+    /// Which segments.
+    pub kinds: Kinds,
+    /// Which of these.
     pub filter: TripFilter,
     /// Whether the paths are needed.
     pub reads_path: bool,
@@ -136,7 +138,8 @@ impl<'a> TripPage<'a> {
                 self.end_at(device, if order == Order::Asc { from_ms } else { to_ms });
                 return Ok(());
             }
-            let found = self.store.range(device, (from_ms, to_ms), order, CHUNK);
+            let found =
+                self.store.range(device, self.request.kinds, (from_ms, to_ms), order, CHUNK);
             let (found, skipped) = collecting(found).await;
             let found = found?;
             self.complete_before = self.complete_before.min(found.complete_before);

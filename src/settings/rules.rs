@@ -31,11 +31,11 @@ fn copy_map(from: &Rules, to: &mut Rules) {
 /// The settings that decide trips, by key.
 pub(super) const SETTINGS: &[(&str, CopyRules)] = settings_of_rules! {
     "max_gap" => max_gap_ms;
+    "min_stop" => min_stop_ms;
+    "stop_speed" => stop_speed_cmps;
     "max_samples" => max_samples;
     "min_time" => min_time_ms;
     "max_future" => max_future_ms;
-    "drop_ignition_off" => drop_ignition_off;
-    "min_speed" => min_speed_cmps;
     "max_accuracy" => max_accuracy_dm;
     "keep_zero_position" => drop_zero_position;
     "max_leg_speed" => max_leg_speed_cmps;
@@ -69,11 +69,11 @@ impl Settings {
         let quanta = |value: f64, per_unit: f64| (value * per_unit).round() as i32;
         Rules {
             max_gap_ms: self.max_gap_ms,
+            min_stop_ms: self.min_stop_ms,
+            stop_speed_cmps: quanta(self.stop_speed_mps, 100.0),
             max_samples: u32::try_from(self.max_samples).unwrap_or(u32::MAX),
             min_time_ms: self.min_time_ms,
             max_future_ms: self.max_future_ms,
-            drop_ignition_off: self.drop_ignition_off,
-            min_speed_cmps: self.min_speed_mps.map(|mps| quanta(mps, 100.0)),
             max_accuracy_dm: self.max_accuracy_m.map(|metres| quanta(metres, 10.0)),
             drop_zero_position: !self.keep_zero_position,
             max_leg_speed_cmps: self.max_leg_speed_mps.map(|mps| quanta(mps, 100.0)),

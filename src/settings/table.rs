@@ -8,9 +8,9 @@ use super::open::Warnings;
 use super::schema::SchemaFile;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, GROUP,
-    INPUT_FORMAT, KEY_RULE, LOG_FORMAT, LogFormat, NAME, OPTIONAL_NAME, OPTIONS, PARTITIONER,
-    PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STORE, TEXT, TIME, TIME_UNIT, TIME_ZONE,
-    TIMEOUT,
+    INPUT_FORMAT, KEY_RULE, LOG_FORMAT, LogFormat, MIN_STOP, NAME, OPTIONAL_NAME, OPTIONS,
+    PARTITIONER, PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STOP_SPEED, STORE, TEXT, TIME,
+    TIME_UNIT, TIME_ZONE, TIMEOUT,
 };
 use super::{KeyRule, Origins};
 use crate::kafka::consumer::MemberSettings;
@@ -30,19 +30,22 @@ pub struct FlushSettings {
     /// Maximum time that a change waits for a flush, except for spilled samples: they wait until
     /// the spill is absorbed.
     pub max_staleness: Duration,
+    /// The same for a stop that only grew.
+    pub stop_staleness: Duration,
 }
 
 impl FlushSettings {
-    /// These intervals.
+    /// These intervals; stops wait no longer than trips.
     #[must_use]
     pub const fn new(interval: Duration, max_staleness: Duration) -> Self {
-        Self { interval, max_staleness }
+        Self { interval, max_staleness, stop_staleness: max_staleness }
     }
 }
 
 impl Default for FlushSettings {
     fn default() -> Self {
-        Self::new(Duration::from_secs(1), Duration::from_secs(30))
+        let stop_staleness = Duration::from_secs(300);
+        Self { stop_staleness, ..Self::new(Duration::from_secs(1), Duration::from_secs(30)) }
     }
 }
 
@@ -72,10 +75,22 @@ settings! {
         help: StoreUrl::HELP,
     }
 
-    /// Samples at most this far apart share a trip, ms.
+    /// A longer silence ends a trip, ms.
     max_gap_ms: i64 {
         key: "max_gap", default: "5m", syntax: DURATION, flags: [Rules],
-        help: "Samples at most this far apart share a trip",
+        help: "A trip ends after a longer silence (and where the ignition goes off)",
+    }
+
+    /// Standing at least this long ends a trip, ms; `None`: standing alone ends none.
+    min_stop_ms: Option<i64> {
+        key: "min_stop", default: "5m", syntax: MIN_STOP, flags: [Rules],
+        help: "Standing this long ends a trip; off: standing alone ends none",
+    }
+
+    /// A vehicle stands while it reports a lower speed, m/s.
+    stop_speed_mps: f64 {
+        key: "stop_speed", default: "0.5", syntax: STOP_SPEED, flags: [Rules],
+        help: "A vehicle stands while it reports a lower speed, m/s",
     }
 
     /// Maximum number of samples of a trip.
@@ -94,18 +109,6 @@ settings! {
     max_future_ms: i64 {
         key: "max_future", default: "24h", syntax: DURATION, flags: [Rules],
         help: "Dead-letter samples further ahead of the record's timestamp",
-    }
-
-    /// Drops samples with the ignition off.
-    drop_ignition_off: bool {
-        key: "drop_ignition_off", default: "false", syntax: FLAG, flags: [Rules],
-        help: "Drop samples whose ignition is off",
-    }
-
-    /// Drops slower samples, m/s.
-    min_speed_mps: Option<f64> {
-        key: "min_speed", default: "none", syntax: SPEED, flags: [Rules],
-        help: "Drop samples with a lower speed, m/s",
     }
 
     /// Drops fixes with a worse accuracy, m.
@@ -194,6 +197,11 @@ settings! {
     @ flush.max_staleness: Duration {
         key: "max_staleness", default: "30s", syntax: TIMEOUT, flags: [Import, Flush],
         help: "Maximum delay before a change is written (longer while spilling)",
+    }
+
+    @ flush.stop_staleness: Duration {
+        key: "stop_staleness", default: "5m", syntax: TIMEOUT, flags: [Import, Flush],
+        help: "The same for a stop that only gained samples, such as heartbeats",
     }
 
     /// Number of events that the change table keeps.

@@ -87,16 +87,16 @@ fn rules_that_are_not_set_are_those_of_the_store() {
 #[test]
 fn the_file_accepts_matching_toml_types() {
     let file = file(
-        "min_time = 2001-01-01T00:00:00Z\nmin_speed = 1\nmax_accuracy = 12.5\n\
-         drop_ignition_off = true\nmap = 'lat=/gps/lat,device_id=vehicle'\nspeed_unit = 'kn'\n\
+        "min_time = 2001-01-01T00:00:00Z\nmin_stop = 'off'\nstop_speed = 1\nmax_accuracy = 12.5\n\
+         map = 'lat=/gps/lat,device_id=vehicle'\nspeed_unit = 'kn'\n\
          keep_zero_position = true\nmax_leg_speed = 55.5\n\
          time_unit = 'ns'\ninput_format = 'csv'\nkeep_changes = 1_000\nmax_future = '7d'\n",
     );
     let settings = Settings::resolve(&[], &[], Some(&file)).unwrap();
     let rules = settings.rules();
     assert_eq!(rules.min_time_ms, DeviceTime(978_307_200_000));
-    assert_eq!((rules.min_speed_cmps, rules.max_accuracy_dm), (Some(100), Some(125)));
-    assert!(rules.drop_ignition_off && !rules.drop_zero_position);
+    assert_eq!((rules.stop_speed_cmps, rules.max_accuracy_dm), (100, Some(125)));
+    assert!(rules.min_stop_ms.is_none() && !rules.drop_zero_position);
     assert_eq!(rules.max_leg_speed_cmps, Some(5550));
     assert_eq!(rules.fields["device_id"], "vehicle");
     assert_eq!((rules.speed_unit, rules.time_unit), (SpeedUnit::Knots, TimeUnit::Nanos));
@@ -107,7 +107,7 @@ fn the_file_accepts_matching_toml_types() {
 #[test]
 fn all_faults_are_reported_at_once_with_their_origin() {
     let file = file(
-        "max_gp = \"1m\"\nmax_gap = 300\nmax_samples = \"many\"\ndrop_ignition_off = 1\n\
+        "max_gp = \"1m\"\nmax_gap = 300\nmax_samples = \"many\"\nkeep_zero_position = 1\n\
          store = \"trips.db\"\nsettle = \"400d\"\n[other]\nx = 1\n",
     );
     let env = env(&[("TSTAR_SPEED_UNIT", "knots")]);
@@ -120,7 +120,7 @@ fn all_faults_are_reported_at_once_with_their_origin() {
         "\n  tstar.toml:1: unknown key `max_gp`; did you mean `max_gap`?",
         "\n  tstar.toml:2: max_gap: `300` has no unit; write it as text, such as max_gap = \"5m\"",
         "\n  tstar.toml:3: max_samples: `many` is not a whole number",
-        "\n  tstar.toml:4: drop_ignition_off: `1` is an integer, not true or false; write drop_ignition_off = false",
+        "\n  tstar.toml:4: keep_zero_position: `1` is an integer, not true or false; write keep_zero_position = false",
         "\n  tstar.toml:5: store: `trips.db` is not a store URL; for a file write sqlite:trips.db",
         "\n  tstar.toml:6: settle must be at most 366d, not 400d",
         "\n  tstar.toml:7: unknown key `other`",
@@ -169,7 +169,10 @@ fn limits_hold_and_faults_name_the_value_that_was_set() {
             "flush_interval (31s) must not be longer than max_staleness (30s)",
         ),
         ("settle", "367d", "settle must be at most 366d"),
-        ("min_speed", "-1", "not a number from 0 to 1000"),
+        ("min_stop", "0s", "min_stop must be longer than 0"),
+        ("min_stop", "13h", "min_stop must be at most 12h, not 13h"),
+        ("stop_speed", "-1", "`-1` is not a number from 0 to 1000"),
+        ("stop_speed", "none", "`none` is not a number from 0 to 1000"),
         ("max_leg_speed", "fast", "not a number from 0 to 1000"),
         ("max_accuracy", "NaN", "not a number from 0 to 100000000"),
         ("map", "lat", "`lat` is not FIELD=NAME"),

@@ -46,8 +46,12 @@ impl Settings {
         // Of longer gaps, a trip that takes less than a day could fill it, and be cut at midnight.
         let message = format!("max_gap must be at most 6h, not {}", text(self.max_gap_ms));
         problems.check(self.max_gap_ms <= DAY_MS / 4, &["max_gap"], message);
+        let min_stop_ms = self.min_stop_ms.unwrap_or(1);
+        let message = format!("min_stop must be at most 12h, not {}", text(min_stop_ms));
+        problems.check(min_stop_ms <= DAY_MS / 2, &["min_stop"], message);
         for (key, value_ms) in [
             (&["max_staleness"], ms(self.flush.max_staleness)),
+            (&["stop_staleness"], ms(self.flush.stop_staleness)),
             (&["settle"], self.settle_ms),
             (&["drain_timeout"], ms(self.member.drain_timeout)),
             (&["connect_timeout"], ms(self.connect_timeout)),
@@ -61,6 +65,7 @@ impl Settings {
         problems.check(revoke_ms <= 240_000, &["revoke_timeout"], message);
         for (key, value_ms) in [
             (&["max_gap"], self.max_gap_ms),
+            (&["min_stop"], min_stop_ms),
             (&["flush_interval"], ms(self.flush.interval)),
             (&["connect_timeout"], ms(self.connect_timeout)),
         ] {

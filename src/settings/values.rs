@@ -86,6 +86,15 @@ pub(super) const TIMEOUT: Syntax<Duration> = Syntax {
     write: |duration| format_duration(ms(*duration)),
 };
 
+/// Milliseconds, or `off`.
+pub(super) const MIN_STOP: Syntax<Option<i64>> = Syntax {
+    kind: Kind::Duration,
+    read: |text| if text == OFF { Ok(None) } else { (DURATION.read)(text).map(Some) },
+    write: |duration_ms| duration_ms.map_or_else(|| OFF.into(), format_duration),
+};
+
+const OFF: &str = "off";
+
 /// A duration in milliseconds.
 pub(super) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
@@ -111,6 +120,15 @@ pub(super) const FLAG: Syntax<bool> =
 /// m/s.
 pub(super) const SPEED: Syntax<Option<f64>> =
     Syntax { kind: Kind::Number, read: |text| optional(text, 1e3), write: number };
+
+/// m/s.
+pub(super) const STOP_SPEED: Syntax<f64> = Syntax {
+    kind: Kind::Number,
+    read: |text| {
+        number_upto(text, 1e3).ok_or_else(|| format!("`{text}` is not a number from 0 to 1000"))
+    },
+    write: f64::to_string,
+};
 
 /// m.
 pub(super) const ACCURACY: Syntax<Option<f64>> =
@@ -209,8 +227,13 @@ fn optional(text: &str, max: f64) -> Result<Option<f64>, String> {
     if text == "none" {
         return Ok(None);
     }
-    let number = text.parse().ok().filter(|number| (0.0..=max).contains(number));
-    number.map(Some).ok_or_else(|| format!("`{text}` is not a number from 0 to {max}, or none"))
+    number_upto(text, max)
+        .map(Some)
+        .ok_or_else(|| format!("`{text}` is not a number from 0 to {max}, or none"))
+}
+
+fn number_upto(text: &str, max: f64) -> Option<f64> {
+    text.parse().ok().filter(|number| (0.0..=max).contains(number))
 }
 
 fn number(value: &Option<f64>) -> String {

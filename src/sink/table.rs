@@ -1,5 +1,5 @@
 //! The table topic: the current form of each trip by its id, for consumers that keep a table. A
-//! retired or erased id has no value. For each key, the last record is right.
+//! retired or erased id has no value, nor has a stop. For each key, the last record is right.
 //!
 //! Consumers go by the order of records, so an instance that has lost a partition must not write
 //! what is older. Each input partition has a transactional id; its owner begins to use it before it
@@ -23,6 +23,7 @@ use crate::kafka::transactions::{TransactionClient, TransactionRecord};
 use crate::model::epoch::Division;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
+use crate::segment::Kind;
 use crate::store::{Flush, Result, StoreError, TripRow, WriteGroup};
 use crate::views::table::TableFormat;
 use crate::views::text_id;
@@ -70,7 +71,9 @@ impl<C: ProducerClient> TableWriter<C> {
         let groups = flush.groups.iter().filter(|group| !group.in_past);
         for (change, row) in groups.flat_map(WriteGroup::events) {
             if topic.is_written_by(self.handle.partition(), row) {
-                records.push(topic.trip(row)?);
+                if row.kind == Kind::Trip {
+                    records.push(topic.trip(row)?);
+                }
                 for t_star_ms in &change.retired {
                     records.push(topic.tombstone(&row.device_id, *t_star_ms)?);
                 }

@@ -15,7 +15,7 @@ use crate::kafka::producer::{ConfiguredProducer, Producer, ProducerClient};
 use crate::kafka::topics::Topics;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
-use crate::store::{Flush, Forget, Order, Result, StoreError, TripStore};
+use crate::store::{Flush, Forget, Kinds, Order, Result, StoreError, TripStore};
 
 /// Maximum number of trips of a device that are read at once before they are erased.
 const ERASED_PAGE: usize = 1000;
@@ -103,7 +103,9 @@ impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
         let before_ms = forget.before_ms;
         let mut from_ms = DeviceTime::MIN;
         loop {
-            let page = self.trips.range(device_id, from_ms, before_ms, Order::Asc, ERASED_PAGE);
+            let span = (from_ms, before_ms);
+            let kinds = Kinds::Trips;
+            let page = self.trips.range(device_id, kinds, span.0, span.1, Order::Asc, ERASED_PAGE);
             let mut trips = page.await?;
             let is_last = trips.len() < ERASED_PAGE;
             from_ms = trips.last().map_or(before_ms, |last| last.end_ms.saturating_add(1));

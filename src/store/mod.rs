@@ -23,6 +23,7 @@ use std::sync::Arc;
 pub use crate::codec::trip_row::{RowError, TripRow};
 pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
 use crate::model::scalar::{Day, DeviceTime, LogTime, Offset};
+pub use crate::segment::Kinds;
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};
 pub(crate) use any::{AskKeys, Guide};
 pub use error::{Result, StoreError};

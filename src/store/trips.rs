@@ -6,21 +6,21 @@ use metrics::counter;
 
 use super::any::store_operations;
 use super::lookup::TripEnd;
-use super::lookup::days::{ALL_DAYS, Days, add_day, beyond, nearest};
+use super::lookup::days::{ALL_DAYS, Days, Listing, beyond, nearest};
 use super::positions::KeptPositions;
 use super::skip::is_whole;
-use super::{DeviceScope, Forget, Order, Result, TripRow, WriteGroup};
+use super::{DeviceScope, Forget, Kinds, Order, Result, TripRow, WriteGroup};
 use crate::model::epoch::{Division, Epoch};
 use crate::model::scalar::{Day, DeviceTime, Offset, Version};
 use crate::telemetry::{CLAIM_INSERTED, CLAIM_READ, CLAIMS};
 use crate::timeline::day_of;
 
 store_operations! {
-    /// Stores trips.
+    /// Stores segments: trips and stops.
     ///
     /// - S1 `write` is idempotent: writing the same rows again changes nothing.
-    /// - S2 writing an older row of a trip after a newer one changes nothing.
-    /// - S3 a time that a trip covered before and after a `write` is covered during it.
+    /// - S2 writing an older row of a segment after a newer one changes nothing.
+    /// - S3 a time that a segment covered before and after a `write` is covered during it.
     /// - S4 every read sees every row whose `write` returned `Ok`.
     /// - S5 of overlapping rows of a device, reads return the one with the highest version.
     /// - S6 a row that cannot be decoded is skipped, counted and logged by `covering` and `range`,
@@ -36,7 +36,7 @@ store_operations! {
         /// by copies of its rows.
         fn write(&self, groups: &[WriteGroup]) -> () = untimed;
 
-        /// The trip of a device that covers a time.
+        /// The segment of a device that covers a time.
         fn covering(&self, device_id: &str, time_ms: DeviceTime) -> Option<TripRow> = "covering" {
             async move {
                 let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
@@ -59,11 +59,16 @@ store_operations! {
             from_ms: DeviceTime,
         ) -> Vec<TripRow> = untimed;
 
-        /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered
-        /// by `start_time`.
+        /// At most `limit` segments of a device that overlap `from_ms..=upto_ms`, each once,
+        /// ordered by `start_time`.
+        ///
+        /// Days are read one after another, so that of a change to two days one may have been read
+        /// before and one after: segments then overlap, and the days are read again. Where they
+        /// still do, such as after a restore, the highest version stands.
         fn range(
             &self,
             device_id: &str,
+            kinds: Kinds,
             from_ms: DeviceTime,
             upto_ms: DeviceTime,
             order: Order,
@@ -71,43 +76,50 @@ store_operations! {
         ) -> Vec<TripRow> = "range" {
             async move {
                 let mut walk = Days::new(day_of(from_ms), day_of(upto_ms), order);
-                let mut found = Vec::new();
-                while let (Some((span, page)), true) = (walk.next_page(), found.len() < limit) {
+                let mut listing = Listing::new(kinds, upto_ms, order);
+                while let (Some((span, page)), true) = (walk.next_page(), listing.len() < limit) {
                     let days = self.days(device_id, span, order, page).await?;
                     walk.record_page(&days);
                     for day in days {
-                        let mut rows = self.rows_from(device_id, day, from_ms).await?;
-                        rows.retain(is_whole);
-                        add_day(&mut found, rows, upto_ms, order);
-                        if found.len() >= limit {
+                        list_day(self, &mut listing, device_id, day, from_ms).await?;
+                        if listing.len() >= limit {
                             break;
                         }
                     }
                 }
-                found.truncate(limit);
-                Ok(found)
+                Ok(listing.finish(limit))
             }
         }
 
-        /// The trip of a device that is nearest to a time that none covers: the last one before it
-        /// in descending order, else the first one after it.
+        /// The segment of a device that is nearest to a time that none covers: the last one before
+        /// it in descending order, else the first one after it.
         fn neighbour(
             &self,
             device_id: &str,
+            kinds: Kinds,
             time_ms: DeviceTime,
             order: Order,
         ) -> Option<TripRow> = "neighbour" {
             async move {
-                if let Some(found) = nearest(self.near(device_id, time_ms, order).await?, order) {
+                let near = self.near(device_id, time_ms, order).await?;
+                if let Some(found) = nearest(near, kinds, order) {
                     return Ok(Some(found));
                 }
+                if kinds != Kinds::All {
+                    // The nearest ones may all be of the other kind.
+                    let mut rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
+                    rows.retain(|row| (row.end_ms >= time_ms) == (order == Order::Asc));
+                    if let Some(found) = nearest(rows, kinds, order) {
+                        return Ok(Some(found));
+                    }
+                }
                 let Some((from_ms, upto_ms)) = beyond(time_ms, order) else { return Ok(None) };
-                Ok(self.range(device_id, from_ms, upto_ms, order, 1).await?.pop())
+                Ok(self.range(device_id, kinds, from_ms, upto_ms, order, 1).await?.pop())
             }
         }
 
         /// Rows of the day of a time that end at or after it, or in descending order before it: the
-        /// nearest, as many as decide which trip is nearest.
+        /// nearest, as many as decide which segment is nearest.
         fn near(
             &self,
             device_id: &str,
@@ -143,7 +155,7 @@ store_operations! {
             self.days(device_id, ALL_DAYS, Order::Desc, limit)
         }
 
-        /// At most `limit` ends of trips of a device in a UTC day, the latest first, overlapping
+        /// At most `limit` ends of segments of a device in a UTC day, the latest first, overlapping
         /// ones included.
         ///
         /// A store with replicas may read one of them only, so that an answer may lack what was
@@ -214,6 +226,33 @@ store_operations! {
             next: (i32, Offset),
         ) -> () = untimed;
     }
+}
+
+/// How often the days of a list are read again while a change is on its way to two of them.
+const MAX_REREADS: usize = 3;
+
+/// Adds the next day to a list.
+async fn list_day(
+    store: &(impl TripStore + ?Sized),
+    listing: &mut Listing,
+    device_id: &str,
+    day: Day,
+    from_ms: DeviceTime,
+) -> Result<()> {
+    let read = async |day| -> Result<Vec<TripRow>> {
+        let mut rows = store.rows_from(device_id, day, from_ms).await?;
+        rows.retain(is_whole);
+        Ok(rows)
+    };
+    let mut rows = read(day).await?;
+    for _ in 0..MAX_REREADS {
+        let Some(before) = listing.torn(&rows) else { break };
+        let again = read(before).await?;
+        listing.replace(before, again);
+        rows = read(day).await?;
+    }
+    listing.add(day, rows);
+    Ok(())
 }
 
 /// The combined forgets of a device if `time_ms` is before their floor. A time or id without a trip

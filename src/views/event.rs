@@ -1,4 +1,4 @@
-//! The events of the change feed. Each is a function of a trip's row and of the change it reports.
+//! The events of the change feed. Each is a function of a row and of the change it reports.
 
 use serde::Serialize;
 
@@ -13,8 +13,9 @@ use crate::views::{TripJson, ViewError, text_id};
 #[derive(Serialize)]
 struct Event {
     #[serde(rename = "type")]
-    kind: &'static str,
+    change: &'static str,
     id: String,
+    kind: &'static str,
     absorbed: Vec<String>,
     version: Version,
     /// Number of this part, from 1, if the event was split.
@@ -55,8 +56,9 @@ impl Event {
         let retired = change.retired.iter().map(|t_star_ms| text_id(&row.device_id, *t_star_ms));
         let absorbed = retired.collect::<Result<_, _>>()?;
         let trip = TripJson::from_row(row)?;
-        let (kind, id, version) = (change.kind.name(), trip.id.clone(), row.version);
-        Ok(Self { kind, id, absorbed, version, part: None, parts: None, trip })
+        let (id, kind, version) = (trip.id.clone(), row.kind.name(), row.version);
+        let change = change.kind.name();
+        Ok(Self { change, id, kind, absorbed, version, part: None, parts: None, trip })
     }
 
     fn to_json(&self) -> String {
@@ -64,8 +66,9 @@ impl Event {
     }
 }
 
-/// The event of a change, as one line of JSON: `{type, id, absorbed, version, trip}`. `absorbed`
-/// holds the ids that this change retired, `trip` the trip without its path.
+/// The event of a change, as one line of JSON: `{type, id, kind, absorbed, version, trip}`. `kind`
+/// is trip or stop, `absorbed` holds the ids that this change retired, `trip` the trip or stop
+/// without its path.
 ///
 /// # Errors
 /// An id of the trip has no text form.

@@ -27,6 +27,9 @@ macro_rules! trip_fields {
             id: String, [Text] = text_id(&row.device_id, row.t_star_ms)?;
             /// Device id.
             device_id: String, [Text] = row.device_id.clone();
+            /// `trip` or `stop`.
+            #[schema(pattern = "^(trip|stop)$")]
+            kind: String, [Text] = row.kind.name().to_owned();
             /// Identity time.
             #[schema(format = DateTime)]
             t_star: String, [time t_star_ms] = format_time(row.t_star_ms.ms());
@@ -227,7 +230,7 @@ mod tests {
         let words: Vec<_> = view.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         for column in columns() {
             let name = match column.name {
-                "avg_speed_mps" | "jumps" | "absorbed" => continue,
+                "kind" | "avg_speed_mps" | "jumps" | "absorbed" => continue,
                 "distance_m" => "km",
                 "bbox_west" => "min_lon",
                 "bbox_south" => "min_lat",
@@ -251,8 +254,8 @@ mod tests {
         let words =
             page.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));
         let words: Vec<_> = words.collect();
-        // It shows the difference of start and end.
-        for name in OWN_FIELDS.iter().filter(|name| **name != "duration_s") {
+        // It shows the difference of start and end, and trips only.
+        for name in OWN_FIELDS.iter().filter(|name| !["duration_s", "kind"].contains(name)) {
             assert!(words.contains(name), "{name}");
         }
     }

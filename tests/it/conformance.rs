@@ -15,8 +15,8 @@ use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Change, ChangeKind, DeviceScope, Flush, Forget, Order, Position, TripEnd, TripRow, TripStore,
-    WriteGroup, count_trips, latest_end,
+    Change, ChangeKind, DeviceScope, Flush, Forget, Kinds, Order, Position, TripEnd, TripRow,
+    TripStore, WriteGroup, count_trips, latest_end,
 };
 use tstar::internals::timeline::{DAY_MS, LegFilter, Path, READINGS, Reading, Sample, day_of};
 
@@ -59,7 +59,10 @@ pub fn at(minute: i64) -> DeviceTime {
 }
 
 async fn all(store: &impl TripStore, device_id: &str) -> Vec<TripRow> {
-    store.range(device_id, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await.unwrap()
+    store
+        .range(device_id, Kinds::All, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX)
+        .await
+        .unwrap()
 }
 
 async fn lookup(store: &impl TripStore, minute: i64) -> Option<(i64, i64)> {
@@ -164,11 +167,11 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
         let before = rows.iter().rev().find(|row| row.end_ms < time_ms);
         let after = rows.iter().find(|row| row.start_ms > time_ms);
         for (order, expected) in [(Order::Desc, before), (Order::Asc, after)] {
-            let found = store.neighbour("truck-17", time_ms, order).await.unwrap();
+            let found = store.neighbour("truck-17", Kinds::Trips, time_ms, order).await.unwrap();
             assert_eq!(found.as_ref(), expected, "{order:?} of minute {minute}");
         }
     }
-    assert_eq!(store.neighbour("truck-19", at(0), Order::Asc).await.unwrap(), None);
+    assert_eq!(store.neighbour("truck-19", Kinds::All, at(0), Order::Asc).await.unwrap(), None);
     // The ends of time.
     for (time_ms, order, expected) in [
         (DeviceTime::MIN, Order::Desc, None),
@@ -176,7 +179,7 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
         (DeviceTime::MAX, Order::Desc, rows.last()),
         (DeviceTime::MAX, Order::Asc, None),
     ] {
-        let found = store.neighbour("truck-17", time_ms, order).await.unwrap();
+        let found = store.neighbour("truck-17", Kinds::Trips, time_ms, order).await.unwrap();
         assert_eq!(found.as_ref(), expected, "{order:?} of {time_ms:?}");
     }
 }
@@ -184,6 +187,7 @@ async fn a_time_between_trips_has_two_neighbours(store: impl TripStore) {
 async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Sink) {
     let day = DAY_MS / MINUTE;
     let end = |row: &TripRow| TripEnd {
+        kind: row.kind,
         t_star_ms: row.t_star_ms,
         start_ms: row.start_ms,
         end_ms: row.end_ms,
@@ -246,7 +250,8 @@ async fn a_range_shows_each_overlapping_trip_once_in_order(store: impl TripStore
     ];
     store.apply(&rows).await.unwrap();
     let range = async |from: i64, upto: i64, order, limit| {
-        let found = store.range("truck-17", at(from), at(upto), order, limit).await.unwrap();
+        let found =
+            store.range("truck-17", Kinds::All, at(from), at(upto), order, limit).await.unwrap();
         found.iter().map(|row| row.version.get() / 2).collect::<Vec<_>>()
     };
     assert_eq!(range(-60, 2 * day, Order::Asc, 9).await, [1, 2, 3, 4, 5]);

@@ -19,7 +19,7 @@ use tstar::internals::model::scalar::{Day, DeviceTime, Version};
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions};
 use tstar::internals::store::{
-    DeviceScope, Forget, Order, SideTables, StoreError, TripRow, TripStore,
+    DeviceScope, Forget, Kinds, Order, SideTables, StoreError, TripRow, TripStore,
 };
 use tstar::internals::timeline::DAY_MS;
 
@@ -47,7 +47,10 @@ async fn phantom(session: &Session, device: &str, end_minute: i64) {
 }
 
 async fn all(store: &ScyllaStore, device: &str) -> Vec<TripRow> {
-    store.range(device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX).await.unwrap()
+    store
+        .range(device, Kinds::All, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX)
+        .await
+        .unwrap()
 }
 
 #[test]

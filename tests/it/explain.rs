@@ -13,10 +13,13 @@ use crate::support::block_on;
 use crate::topic::file::until_read;
 use crate::topic::keyspace::until_committed;
 use crate::topic::{Topic, drain, start};
-use tstar_sim::model::Fix;
 use tstar_sim::model::literal::{Device, Did, Limits};
+use tstar_sim::model::{Class, Fix};
 
 const PARTITIONS: i32 = 4;
+
+/// The limits of the default rules.
+const LIMITS: Limits = Limits { max_gap: 300_000, min_stop: Some(300_000), max_samples: 100_000 };
 
 /// The effect of a record, as an explanation names it.
 fn name(did: Did) -> Option<&'static str> {
@@ -26,6 +29,7 @@ fn name(did: Did) -> Option<&'static str> {
         Did::Inside => Some("inside"),
         Did::Merge => Some("merge"),
         Did::Split => Some("split"),
+        Did::Turn => Some("turn"),
         Did::End => Some("end"),
         Did::Beginning => Some("beginning"),
         Did::New => Some("new"),
@@ -44,7 +48,8 @@ fn history_by_the_model(
         let name_of = sample["device_id"].as_str().unwrap().to_owned();
         let (device, effects) =
             devices.entry(name_of).or_insert_with(|| (Device::new(limits), Vec::new()));
-        let did = device.arrive(0, Fix { time, place: 0, driver: None });
+        let class = Class::new(sample["speed"].as_f64(), sample["ignition"].as_bool());
+        let did = device.arrive(0, Fix { time, place: 0, driver: None, class });
         effects.extend(name(did).map(|did| (time, did)));
     }
     devices.into_iter().map(|(name, (_, effects))| (name, effects)).collect()
@@ -151,12 +156,12 @@ fn as_the_model(flags: &str, limits: Limits) {
 
 #[test]
 fn every_trip_of_a_fleet_is_told_as_the_rules_say() {
-    as_the_model("", Limits { max_gap: 300_000, max_samples: 100_000 });
+    as_the_model("", LIMITS);
 }
 
 #[test]
 fn limits_that_keep_trips_apart_do_not_mislead() {
-    as_the_model("--max-samples 12", Limits { max_gap: 300_000, max_samples: 12 });
+    as_the_model("--max-samples 12", Limits { max_samples: 12, ..LIMITS });
 }
 
 /// A trip over midnight, partly late, whose parts were merged, and others around it.

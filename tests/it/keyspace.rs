@@ -15,8 +15,8 @@ use tstar::internals::store::scylla::cql::Cql;
 use tstar::internals::store::scylla::{ScyllaStore, ScyllaUrl, ServerOptions, ddl};
 use tstar::internals::store::write_group::TakenSpan;
 use tstar::internals::store::{
-    DeviceScope, Flush, Forget, Order, Position, Result, SideTables as _, SideTablesOver, TimeSpan,
-    TripEnd, TripRow, TripStore as _, TripStoreOver, WriteGroup,
+    DeviceScope, Flush, Forget, Kinds, Order, Position, Result, SideTables as _, SideTablesOver,
+    TimeSpan, TripEnd, TripRow, TripStore as _, TripStoreOver, WriteGroup,
 };
 
 use crate::servers;
@@ -189,23 +189,25 @@ impl<C: Cql> TripStoreOver for WithJournal<C> {
     async fn range(
         &self,
         device_id: &str,
+        kinds: Kinds,
         from_ms: DeviceTime,
         upto_ms: DeviceTime,
         order: Order,
         limit: usize,
     ) -> Result<Vec<TripRow>> {
         let device = self.device(device_id);
-        let found = self.store.range(&device, from_ms, upto_ms, order, limit).await?;
+        let found = self.store.range(&device, kinds, from_ms, upto_ms, order, limit).await?;
         Ok(found.into_iter().map(|row| self.shown(row)).collect())
     }
 
     async fn neighbour(
         &self,
         device_id: &str,
+        kinds: Kinds,
         time_ms: DeviceTime,
         order: Order,
     ) -> Result<Option<TripRow>> {
-        let found = self.store.neighbour(&self.device(device_id), time_ms, order).await?;
+        let found = self.store.neighbour(&self.device(device_id), kinds, time_ms, order).await?;
         Ok(found.map(|row| self.shown(row)))
     }
 

@@ -131,7 +131,7 @@ impl MeasuringJournal<'_> {
             let mut waiting = self.waiting.lock().unwrap();
             let waited: Vec<_> = waiting.remove(device).unwrap_or_default();
             let waited = waited.iter().map(Instant::elapsed);
-            if change.kind != ChangeKind::Grown {
+            if change.kind != ChangeKind::Changed {
                 written.announced.extend(waited.clone().min());
             }
             written.waited.extend(waited);

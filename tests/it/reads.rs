@@ -10,7 +10,9 @@ use tstar::internals::pipeline::daemon::LiveWorkers;
 use tstar::internals::store::fresh::FreshStore;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{DeviceScope, LookupResult, Order, TripRow, TripStore, latest_end};
+use tstar::internals::store::{
+    DeviceScope, Kinds, LookupResult, Order, TripRow, TripStore, latest_end,
+};
 use tstar::internals::timeline::{DAY_MS, day_of};
 
 use crate::cli::Folder;
@@ -74,7 +76,8 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
 
     let by_prefix = async {
         let (device, from, upto) = prefix_range(&prefix(&device(7), &date).unwrap()).unwrap();
-        let found = store.range(&device, from, upto, Order::Asc, usize::MAX).await.unwrap();
+        let found =
+            store.range(&device, Kinds::All, from, upto, Order::Asc, usize::MAX).await.unwrap();
         let count = found.len();
         (found, count)
     };
@@ -84,7 +87,7 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
 
     let newest = async {
         let found = store
-            .range(&device(7), DeviceTime::MIN, DeviceTime::MAX, Order::Desc, 10)
+            .range(&device(7), Kinds::All, DeviceTime::MIN, DeviceTime::MAX, Order::Desc, 10)
             .await
             .unwrap();
         let count = found.len();
@@ -102,7 +105,7 @@ async fn queries(store: &impl TripStore, rows_read: impl Fn() -> u64) -> Vec<Que
         for device in &devices {
             let from = Day(day).start_ms();
             found += store
-                .range(device, from, from + (DAY_MS - 1), Order::Asc, usize::MAX)
+                .range(device, Kinds::All, from, from + (DAY_MS - 1), Order::Asc, usize::MAX)
                 .await
                 .unwrap()
                 .len();

@@ -10,11 +10,11 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
-use tstar::internals::segment::Arrival;
+use tstar::internals::segment::{Arrival, Kind};
 use tstar::internals::source::Decoder;
 use tstar::internals::source::file::{FileSource, Options};
 use tstar::internals::store::memory::MemoryStore;
-use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::store::{DeviceScope, Kinds, Order, TripRow, TripStore};
 use tstar::internals::timeline::Sample;
 
 use crate::support::{block_on, data};
@@ -48,9 +48,8 @@ const CARS: Known = Known {
 };
 
 /// The trips of a file, by device and start.
-fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
-    let rules = Rules { max_gap_ms, ..Rules::default() };
-    let decoder = Arc::new(Decoder::new(&rules).unwrap());
+fn import(file: PathBuf, rules: &Rules) -> (SampleCounts, Vec<TripRow>) {
+    let decoder = Arc::new(Decoder::new(rules).unwrap());
     let options = Options {
         format: None,
         decoder,
@@ -64,12 +63,19 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
     let store = MemoryStore::default();
     block_on(async {
         let mut processor =
-            Processor::new(&store, &rules, ProcessorConfig::default()).await.unwrap();
+            Processor::new(&store, rules, ProcessorConfig::default()).await.unwrap();
         processor.run(&mut source, |_, _| ()).await.unwrap();
         let mut rows = Vec::new();
         for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
             let trips = store
-                .range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX)
+                .range(
+                    &device,
+                    Kinds::All,
+                    DeviceTime::MIN,
+                    DeviceTime::MAX,
+                    Order::Asc,
+                    usize::MAX,
+                )
                 .await;
             rows.extend(trips.unwrap());
         }
@@ -77,9 +83,9 @@ fn import(file: PathBuf, max_gap_ms: i64) -> (SampleCounts, Vec<TripRow>) {
     })
 }
 
-/// The fields of a trip that do not depend on the arrival order.
-fn span(row: &TripRow) -> (&str, DeviceTime, DeviceTime, i32, f64) {
-    (&row.device_id, row.start_ms, row.end_ms, row.samples, row.distance_m)
+/// The fields of a segment that do not depend on the arrival order.
+fn span(row: &TripRow) -> (Kind, &str, DeviceTime, DeviceTime, i32, f64) {
+    (row.kind, &row.device_id, row.start_ms, row.end_ms, row.samples, row.distance_m)
 }
 
 fn check_counts(known: &Known, counts: &SampleCounts, rows: &[TripRow]) {
@@ -122,11 +128,18 @@ fn shuffle(lines: &mut [String], seed: u64) {
     }
 }
 
+fn lines(file: &Path) -> Vec<String> {
+    let reader = BufReader::new(MultiGzDecoder::new(std::fs::File::open(file).unwrap()));
+    reader.lines().map(Result::unwrap).collect()
+}
+
+/// Where silence alone ends trips, they are as many as the README says.
 fn check_orders(known: &Known) {
     let file = data(known.name);
-    let reader = BufReader::new(MultiGzDecoder::new(std::fs::File::open(&file).unwrap()));
-    let mut lines: Vec<String> = reader.lines().map(Result::unwrap).collect();
-    let (counts, expected) = import(file, known.max_gap_ms);
+    let mut lines = lines(&file);
+    let max_gap_ms = known.max_gap_ms;
+    let rules = Rules { max_gap_ms, stop_speed_cmps: 0, ..Rules::default() };
+    let (counts, expected) = import(file, &rules);
     check_counts(known, &counts, &expected);
     for row in &expected {
         assert_eq!((row.t_star_ms, row.absorbed().count()), (row.start_ms, 0), "{:?}", span(row));
@@ -134,7 +147,7 @@ fn check_orders(known: &Known) {
 
     let folder = tempfile::tempdir().unwrap();
     lines.reverse();
-    let (counts, rows) = import(written(folder.path(), "reversed", &lines), known.max_gap_ms);
+    let (counts, rows) = import(written(folder.path(), "reversed", &lines), &rules);
     check_counts(known, &counts, &rows);
     assert_same_spans(&rows, &expected, "reversed");
     for row in &rows {
@@ -143,7 +156,7 @@ fn check_orders(known: &Known) {
 
     for seed in [1, 2] {
         shuffle(&mut lines, seed);
-        let (counts, rows) = import(written(folder.path(), "shuffled", &lines), known.max_gap_ms);
+        let (counts, rows) = import(written(folder.path(), "shuffled", &lines), &rules);
         check_counts(known, &counts, &rows);
         assert_same_spans(&rows, &expected, &format!("shuffled by seed {seed}"));
         let retired: usize = rows.iter().map(|row| row.absorbed().count()).sum();
@@ -152,6 +165,32 @@ fn check_orders(known: &Known) {
             "{retired} ids retired"
         );
     }
+}
+
+/// By default, standing ends them, too.
+fn check_stops(known: &Known) {
+    let file = data(known.name);
+    let (mut lines, rules) = (lines(&file), Rules::default());
+    let (_, expected) = import(file, &rules);
+    let stops = expected.iter().filter(|row| row.kind == Kind::Stop).count();
+    println!("{}: {} trips, {stops} stops", known.name, expected.len() - stops);
+    assert!(0 < stops && stops < expected.len());
+    let samples: i64 = expected.iter().map(|row| i64::from(row.samples)).sum();
+    assert_eq!(samples as u64, known.samples - known.duplicates);
+    let folder = tempfile::tempdir().unwrap();
+    shuffle(&mut lines, 3);
+    let (_, rows) = import(written(folder.path(), "shuffled", &lines), &rules);
+    assert_same_spans(&rows, &expected, "shuffled");
+}
+
+#[test]
+fn buses_give_the_same_trips_and_stops_in_any_order() {
+    check_stops(&BUSES);
+}
+
+#[test]
+fn cars_give_the_same_trips_and_stops_in_any_order() {
+    check_stops(&CARS);
 }
 
 #[test]

@@ -4,17 +4,28 @@
 mod random;
 mod rows;
 
-use crate::model::{Fix, legs, literal, spans};
+use crate::model::{Class, Fix, legs, literal, spans};
 use tstar::internals::model::scalar::{DeviceTime, Version};
-use tstar::internals::segment::{Arrival, Outcome, Segment, SegmentRules, Timeline, is_live};
+use tstar::internals::segment::{
+    self, Arrival, Kind, Outcome, Segment, SegmentRules, Timeline, is_live,
+};
 use tstar::internals::timeline::{Jumps, LegFilter, PathStats, READINGS, Reading, Sample};
 
 const MINUTE: i64 = 60_000;
-const UNLIMITED: SegmentRules =
-    SegmentRules { max_gap_ms: 5 * MINUTE, min_stop_ms: None, max_samples: usize::MAX };
+const UNLIMITED: SegmentRules = SegmentRules {
+    max_gap_ms: 5 * MINUTE,
+    min_stop_ms: None,
+    stop_speed_cmps: 50,
+    max_samples: usize::MAX,
+};
 
 fn sample(fix: Fix) -> Sample {
-    Sample::new(DeviceTime(fix.time), (fix.place, 0), [Reading::ABSENT; READINGS])
+    let sample = Sample::new(DeviceTime(fix.time), (fix.place, 0), [Reading::ABSENT; READINGS]);
+    match fix.class {
+        Class::Moving => sample,
+        Class::Slow => Sample { speed_cmps: Reading::new(Some(49)), ..sample },
+        Class::Separator => Sample { ignition: Some(false), ..sample },
+    }
 }
 
 /// As it arrives in the record at a version.
@@ -22,8 +33,19 @@ fn arriving(fix: Fix, version: i64) -> Sample {
     Sample { version: Version(version), ..sample(fix) }
 }
 
+/// As it is kept from that record.
+fn kept(fix: Fix, version: i64) -> Sample {
+    let class = match fix.class {
+        Class::Moving => segment::Class::Moving,
+        Class::Slow => segment::Class::Slow,
+        Class::Separator => segment::Class::Separator,
+    };
+    Sample { class, ..arriving(fix, version) }
+}
+
 fn for_model(rules: &SegmentRules) -> literal::Limits {
-    literal::Limits { max_gap: rules.max_gap_ms, max_samples: rules.max_samples }
+    let SegmentRules { max_gap_ms, min_stop_ms, max_samples, .. } = *rules;
+    literal::Limits { max_gap: max_gap_ms, min_stop: min_stop_ms, max_samples }
 }
 
 /// The model's name for an outcome.
@@ -35,7 +57,7 @@ fn did(outcome: Outcome) -> literal::Did {
         Outcome::Applied(Arrival::Beginning) => literal::Did::Beginning,
         Outcome::Applied(Arrival::Merge) => literal::Did::Merge,
         Outcome::Applied(Arrival::Split) => literal::Did::Split,
-        Outcome::Applied(Arrival::Turn) => unreachable!("all samples are moving"),
+        Outcome::Applied(Arrival::Turn) => literal::Did::Turn,
         Outcome::Duplicate { conflict } => {
             literal::Did::Duplicate { conflicting: conflict.is_some() }
         }
@@ -76,7 +98,7 @@ fn is_equal(found: &Segment, expected: &literal::Trip) -> bool {
         (at.ms(), history.iter().map(|version| version.get()).collect::<Vec<_>>())
     };
     let driver = found.path().first_driver().map(|(time_ms, name)| (name, time_ms.ms()));
-    let kept = expected.kept.iter().map(|&fix| arriving(fix, expected.arrived[&fix.time]));
+    let kept = expected.kept.iter().map(|&fix| kept(fix, expected.arrived[&fix.time]));
     (found.t_star_ms(), found.version())
         == (DeviceTime(expected.t_star()), Version(expected.version))
         && (found.start_ms(), found.end_ms())
@@ -85,6 +107,7 @@ fn is_equal(found: &Segment, expected: &literal::Trip) -> bool {
         && driver == expected.driver()
         && found.samples() == expected.kept.len()
         && found.path().iter().eq(kept)
+        && (found.outline().kind == Kind::Stop) == expected.is_stop
 }
 
 /// Its retired ids.
@@ -113,7 +136,7 @@ fn fix(word: &'static str) -> Fix {
     let place = word[time.len()..].bytes().next().map_or(0, i32::from);
     let (minutes, ms) = time.split_once('+').unwrap_or((time, "0"));
     let number = |text: &str| text.parse::<i64>().expect("a number");
-    Fix { time: number(minutes) * MINUTE + number(ms), place, driver }
+    Fix { time: number(minutes) * MINUTE + number(ms), place, driver, class: Class::Moving }
 }
 
 fn minutes(DeviceTime(ms): DeviceTime) -> String {
@@ -166,6 +189,7 @@ fn check_did(rules: &SegmentRules, arrivals: &'static str, expected: &str) {
         literal::Did::Inside => "inside",
         literal::Did::Merge => "merge",
         literal::Did::Split => "split",
+        literal::Did::Turn => "turn",
         literal::Did::End => "end",
         literal::Did::Beginning => "beginning",
         literal::Did::New => "new",
@@ -337,7 +361,7 @@ fn every_order_of_every_pattern_of_six() {
             }
             // Neighbours share a place: of equal times some conflict and some do not.
             let driver = [None, Some("ann"), Some("bob")][nth % 3];
-            Fix { time, place: nth as i32 / 2, driver }
+            Fix { time, place: nth as i32 / 2, driver, class: Class::Moving }
         });
         for order in &orders {
             assert!(!compare(&UNLIMITED, &fixes, order));

@@ -11,7 +11,7 @@ use tstar::internals::segment::{SegmentRules, Timeline};
 use tstar::internals::store::fresh::{FreshStore, MemoryAnswer, MemoryQuestion, OwnerMemory};
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{Forget, LookupResult, Order, TripRow, TripStore};
+use tstar::internals::store::{Forget, Kinds, LookupResult, Order, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, RawSample, Sample};
 
 use crate::nodes::{self, Connection, Nodes};
@@ -49,7 +49,9 @@ impl OwnerMemory for Owner {
             rows.reverse();
         }
         rows.truncate(question.limit);
-        (!self.is_silent).then(|| MemoryAnswer { rows, ..MemoryAnswer::default() })
+        let ends = (self.rows.iter().map(|it| it.start_ms), self.rows.iter().map(|it| it.end_ms));
+        let newer_ms = ends.0.min().zip(ends.1.max());
+        (!self.is_silent).then(|| MemoryAnswer { rows, newer_ms, ..MemoryAnswer::default() })
     }
 }
 
@@ -63,7 +65,7 @@ fn store(rows: &[TripRow]) -> MemoryStore {
 fn listed(store: &MemoryStore, owner: &Arc<Owner>, order: Order, limit: usize) -> Vec<(i64, bool)> {
     let fresh = FreshStore::new(store, Some(Arc::clone(owner)));
     let span = (DeviceTime(0), DeviceTime(10_000 * MINUTE));
-    let found = block_on(fresh.range("a", span, order, limit)).unwrap();
+    let found = block_on(fresh.range("a", Kinds::Trips, span, order, limit)).unwrap();
     found.rows.iter().map(|it| (it.row.start_ms.ms() / MINUTE, it.is_fresh)).collect()
 }
 
@@ -178,7 +180,7 @@ fn a_trip_that_outgrows_a_forget_during_a_lookup_is_found() {
     assert_found(async |store, owner| {
         let fresh = FreshStore::new(&*store, Some(owner));
         let all = (DeviceTime::MIN, DeviceTime::MAX);
-        let found = fresh.range("a", all, Order::Asc, 9).await.unwrap();
+        let found = fresh.range("a", Kinds::Trips, all, Order::Asc, 9).await.unwrap();
         found.rows.into_iter().map(|found| found.row).collect()
     });
 }

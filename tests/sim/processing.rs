@@ -24,7 +24,9 @@ use tstar::internals::source::{
 };
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::{LetterFilter, SqliteStore};
-use tstar::internals::store::{ChangeKind, DeadLetter, DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::store::{
+    ChangeKind, DeadLetter, DeviceScope, Kinds, Order, TripRow, TripStore,
+};
 use tstar::internals::timeline::{READINGS, Reading, Sample};
 
 use crate::model::legs;
@@ -39,7 +41,7 @@ const EVENING: DeviceTime = DeviceTime(1_795_215_600_000);
 enum LogEntry {
     Sample { device: u8, minute: i64, lat_e7: i32 },
     Unreadable,
-    IgnitionOff,
+    Inaccurate,
     ZeroPosition,
     TooEarly,
     TooLate,
@@ -66,9 +68,10 @@ fn zero_position(batch: &mut Batch) -> DecodedSample {
     DecodedSample { sample: Sample { lon_e7: 0, ..decoded.sample }, ..decoded }
 }
 
-fn ignition_off(batch: &mut Batch) -> DecodedSample {
+fn inaccurate(batch: &mut Batch) -> DecodedSample {
     let decoded = decoded(batch, 0, EVENING, 0);
-    DecodedSample { sample: Sample { ignition: Some(false), ..decoded.sample }, ..decoded }
+    let accuracy_dm = Reading::new(Some(900));
+    DecodedSample { sample: Sample { accuracy_dm, ..decoded.sample }, ..decoded }
 }
 
 /// Splits records into batches of `records_each`.
@@ -90,7 +93,7 @@ fn batches(log: &[Record], records_each: usize, first_offset: i64) -> Vec<Batch>
                         let error = SampleError::new(DeadReason::BadJson, "no");
                         Err(NoSample::Dead(Box::new(error)))
                     }
-                    LogEntry::IgnitionOff => Ok(ignition_off(&mut batch)),
+                    LogEntry::Inaccurate => Ok(inaccurate(&mut batch)),
                     LogEntry::ZeroPosition => Ok(zero_position(&mut batch)),
                     LogEntry::TooEarly => Ok(decoded(&mut batch, 0, DeviceTime(1_795_210_680), 0)),
                     LogEntry::TooLate => Ok(decoded(&mut batch, 0, EVENING + 90_000 * MINUTE, 0)),
@@ -137,7 +140,7 @@ impl Source for TestSource {
 
 fn rules() -> Rules {
     Rules {
-        drop_ignition_off: true,
+        max_accuracy_dm: Some(800),
         max_samples: 6,
         max_future_ms: 864_000_000,
         max_leg_speed_cmps: Some(5000),
@@ -182,7 +185,14 @@ fn rows(store: &impl TripStore) -> Vec<TripRow> {
         let mut all = Vec::new();
         for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
             let of_device = store
-                .range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX)
+                .range(
+                    &device,
+                    Kinds::All,
+                    DeviceTime::MIN,
+                    DeviceTime::MAX,
+                    Order::Asc,
+                    usize::MAX,
+                )
                 .await;
             all.extend(of_device.unwrap());
         }
@@ -220,7 +230,7 @@ fn log_entry() -> impl Strategy<Value = LogEntry> {
             .prop_map(|(device, minute, lat_e7)| LogEntry::Sample { device, minute, lat_e7 }),
         1 => Just(LogEntry::ZeroPosition),
         1 => Just(LogEntry::Unreadable),
-        1 => Just(LogEntry::IgnitionOff),
+        1 => Just(LogEntry::Inaccurate),
         1 => Just(LogEntry::TooEarly),
         1 => Just(LogEntry::TooLate),
     ]
@@ -343,7 +353,7 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
     let sample = |device, minute| vec![LogEntry::Sample { device, minute, lat_e7: 7 }];
     let mut log: Vec<Record> = (0..200).map(|n| sample((n % 3) as u8, n * 7 % 160)).collect();
     log.insert(20, vec![LogEntry::Unreadable]);
-    log.insert(40, vec![LogEntry::TooEarly, LogEntry::IgnitionOff, LogEntry::TooLate]);
+    log.insert(40, vec![LogEntry::TooEarly, LogEntry::Inaccurate, LogEntry::TooLate]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trips.db");
     let pace = ProcessorConfig {
@@ -356,7 +366,7 @@ fn sqlite_ends_like_memory_and_keeps_every_dead_letter() {
         process(&store, &log, 10, pace)
     };
     conserved(&counts, &log);
-    assert_eq!(counts.dropped, BTreeMap::from([(DropReason::IgnitionOff, 1)]));
+    assert_eq!(counts.dropped, BTreeMap::from([(DropReason::BadFix, 1)]));
     let store = SqliteStore::open_reader(&file).unwrap();
     assert_eq!(rows(&store), expected(&log));
     assert_eq!(store.count_trips().unwrap(), expected(&log).len() as u64);

@@ -187,8 +187,8 @@ async function lookUp(ms) {
     state.chosen = null;
     timeline.select(null);
     if (["no_trip", "no_device"].includes(error.code)) {
-      const { previous, next } = error.problem;
-      detail.none(ms, previous && prepared(previous), next && prepared(next));
+      const { previous, next, stop } = error.problem;
+      detail.none(ms, previous && prepared(previous), next && prepared(next), stop && prepared(stop));
       announce(`${moment(ms)} is not covered by a trip`);
       setHash(`#device=${tokenOf(device)}&at=${new Date(ms).toISOString()}`);
       showDayOnMap();
@@ -283,10 +283,12 @@ function applyAll(events) {
       state.trips.forget(typeof before === "number" ? before : Date.parse(before));
       continue;
     }
+    // Where a stop has come, the trips beside it have events of their own.
+    if (event.kind === "stop") continue;
     const trip = prepared(event.trip);
     if (!state.trips.overlapsLoaded(trip)) continue;
     const change = state.trips.add(trip);
-    if (change) changes.push({ ...change, absorbed: event.absorbed });
+    if (change) changes.push(change);
   }
   showChanges(changes);
 }
@@ -294,9 +296,10 @@ function applyAll(events) {
 /** Draws changes; animates and announces merges. */
 function showChanges(changes) {
   const into = new Map();
-  for (const { trip, replaced, absorbed } of changes) {
-    for (const other of replaced) into.set(other.id, trip);
-    const retired = absorbed?.length ? absorbed : replaced.map((other) => other.id);
+  for (const { trip, replaced } of changes) {
+    // The others are parts of it now, or were one with it.
+    const retired = replaced.map((other) => other.id).filter((id) => trip.absorbed.includes(id));
+    for (const id of retired) into.set(id, trip);
     if (retired.length) announceMerge(trip, retired);
   }
   render(into);
@@ -329,8 +332,11 @@ let refreshTimer = 0;
 function refreshSoon(into) {
   const { chosen } = state;
   let winner = into.get(chosen.id);
-  // One batch may merge the winner as well. Ids only move to an earlier trip, so this ends.
-  while (winner && into.has(winner.id)) winner = into.get(winner.id);
+  // One batch may merge the winner as well, or split it again.
+  for (const seen = new Set(); winner && into.has(winner.id) && !seen.has(winner.id);) {
+    seen.add(winner.id);
+    winner = into.get(winner.id);
+  }
   if (winner) {
     state.lookup = { requested_id: chosen.id, match: "retired" };
     state.chosen = winner;

@@ -167,8 +167,8 @@ export class Detail {
     ]);
   }
 
-  /** Shows that no trip covers a time, and the trips before and after it. */
-  none(ms, previous, next) {
+  /** Shows that no trip covers a time, the stop that does, and the trips before and after it. */
+  none(ms, previous, next, stop) {
     this.shown = null;
     const side = (trip, word, gap) => {
       if (!trip) return make("p", "muted", `No ${word} trip.`);
@@ -179,6 +179,7 @@ export class Detail {
     };
     this.put(
       make("p", "asked none", [make("b", "", moment(ms)), " is not covered by a trip."]),
+      stop && make("p", "stands", ["It stands: ", this.when(stop)]),
       make("div", "sides", [
         side(previous, "previous", ms - (previous?.endMs ?? 0)),
         side(next, "next", (next?.startMs ?? 0) - ms),

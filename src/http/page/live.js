@@ -5,7 +5,7 @@ import { server } from "./api.js";
 const POLL_MS = 3000;
 /** Number of polls after which the stream is tried again. */
 const POLLS = 8;
-const TYPES = ["started", "grown", "merged", "forgotten", "tagged"];
+const TYPES = ["started", "changed", "merged", "split", "revived", "forgotten", "tagged"];
 
 /**
  * Calls `onEvent(event)` for each change event, or `onPoll()` every few seconds if there is no

@@ -19,7 +19,9 @@ use crate::model::failure::{NoResult, PreconditionFailed};
 use crate::model::scalar::{DeviceTime, Offset};
 use crate::model::time::{format_duration, format_time};
 use crate::settings::notify;
-use crate::store::{AnyStore, DevicePages, DeviceScope, Order, SideTables, StoreError, TripStore};
+use crate::store::{
+    AnyStore, DevicePages, DeviceScope, Kinds, Order, SideTables, StoreError, TripRow, TripStore,
+};
 
 /// Maximum concurrent lookups of partitions in the store.
 const LOOKUPS: usize = 32;
@@ -236,9 +238,11 @@ impl<'a> TopicForget<'a> {
         if !is_listed {
             return Ok(false);
         }
-        // Trips are disjoint: if the first one reaches past the time, none ended before it.
-        let upto_ms = before_ms.saturating_sub(1);
-        let first = self.store.range(device, DeviceTime::MIN, upto_ms, Order::Asc, 1).await?.pop();
-        Ok(first.is_none_or(|trip| trip.end_ms >= before_ms))
+        // Segments are disjoint: if the first one reaches past the time, none ended before it. What
+        // later records left before it stays.
+        let span = (DeviceTime::MIN, before_ms.saturating_sub(1));
+        let first = self.store.range(device, Kinds::All, span.0, span.1, Order::Asc, 1).await?;
+        let is_later = |row: &TripRow| record.version.is_some_and(|it| row.version > it);
+        Ok(first.first().is_none_or(|row| row.end_ms >= before_ms || is_later(row)))
     }
 }

@@ -1,9 +1,8 @@
 //! The history of a trip: replays the records of its device to find the effect of each sample.
 //!
-//! The timeline repeats its decisions, but receives only samples within the present span of the
-//! trip. Trips are disjoint and never shrink, so samples outside of the span belong to other trips.
-//! Those had no effect on this trip: a trip that was near enough to take one of its samples, and
-//! not full, would be part of it now. So only one trip is in memory.
+//! The timeline repeats its decisions with the samples of some days around the trip: what was one
+//! with it and is another trip or stop now touches two days at most, and what decided about that
+//! lies within a day of it.
 
 use serde::Serialize;
 
@@ -15,7 +14,7 @@ use crate::segment::{Arrival, Outcome, Segment, Timeline};
 use crate::source::{Batch, Control, DecodedSample, Entry};
 use crate::store::TripRow;
 use crate::telemetry::counts::DUPLICATE;
-use crate::timeline::{LegFilter, Sample};
+use crate::timeline::{DAY_MS, LegFilter, Sample};
 use crate::views::text_id;
 
 /// A sample of a trip and its effect. Clients parse it: names and order are fixed.
@@ -48,6 +47,9 @@ pub struct RecordExplanation {
     /// Text id that the sample retired, that of the later of two merged trips; null if none.
     pub retired: Option<String>,
 }
+
+/// How far around the trip samples are repeated, ms.
+const AROUND_MS: i64 = 2 * DAY_MS;
 
 /// The history of a trip, up to the record that was read last.
 pub(crate) struct TripHistory<'a> {
@@ -86,8 +88,7 @@ impl<'a> TripHistory<'a> {
     /// Whether the records that were read give exactly the trip in the store.
     #[must_use]
     pub(crate) fn is_whole(&self) -> bool {
-        let mut trips = self.timeline.segments();
-        let (Some(trip), None) = (trips.next(), trips.next()) else { return false };
+        let Some(trip) = self.timeline.covering(self.row.start_ms) else { return false };
         let partition = self.row.partition;
         let built = TripRow::from_segment(&self.row.device_id, trip, self.legs);
         TripRow { partition, ..built } == *self.row
@@ -125,25 +126,30 @@ impl<'a> TripHistory<'a> {
     ) -> anyhow::Result<()> {
         let (sample, row) = (Sample { version, ..decoded.sample }, self.row);
         let time_ms = sample.time_ms;
-        let is_in_trip = (row.start_ms..=row.end_ms).contains(&time_ms)
+        let is_near = time_ms >= row.start_ms.saturating_sub(AROUND_MS)
+            && time_ms <= row.end_ms.saturating_add(AROUND_MS)
             && time_ms >= self.floor_ms
             && rules.guard().judge(time_ms, entry.log_time_ms).is_ok()
-            && rules.movement().judge(&sample).is_ok();
+            && rules.fixes().judge(&sample).is_ok();
         let is_kept = || self.timeline.kept(time_ms).is_some();
         // Changes of the trip after the row was read are not part of the row's history.
-        if !is_in_trip || (version > row.version && !is_kept()) {
+        if !is_near || (version > row.version && !is_kept()) {
             return Ok(());
         }
-        let follows = self.timeline.after(time_ms).map(Segment::t_star_ms);
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let outcome = self.timeline.absorb(&rules.segments(), sample, driver);
-        let (effect, conflicting, retired) = match outcome {
-            Outcome::Applied(Arrival::Merge) => (Arrival::Merge.name(), false, follows),
-            Outcome::Applied(arrival) => (arrival.name(), false, None),
-            Outcome::Duplicate { conflict } => (DUPLICATE, conflict.is_some(), None),
+        let (effect, conflicting) = match outcome {
+            Outcome::Applied(arrival) => (arrival.name(), false),
+            Outcome::Duplicate { conflict } => (DUPLICATE, conflict.is_some()),
             Outcome::Full => return Ok(()),
         };
-        let t_star_ms = self.timeline.covering(time_ms).map_or(time_ms, Segment::t_star_ms);
+        if !(row.start_ms..=row.end_ms).contains(&time_ms) {
+            return Ok(());
+        }
+        let segment = self.timeline.covering(time_ms);
+        let retired = segment.filter(|_| effect == Arrival::Merge.name());
+        let retired = retired.and_then(|it| it.outline().points.retired_at(version).last());
+        let t_star_ms = segment.map_or(time_ms, Segment::t_star_ms);
         let latest_ms = self.latest_ms.map_or(time_ms, |latest| latest.max(time_ms));
         self.latest_ms = Some(latest_ms);
         self.total += 1;

@@ -1,5 +1,4 @@
-//! Chooses the rules by which trips begin and end: `--max-gap`, and what drops the samples of
-//! standing devices.
+//! Chooses the rules by which trips begin and end: `--max-gap` and `--stop-speed`.
 
 use super::outcome::Proposal;
 use crate::model::stats::{Heartbeat, SampleStats};
@@ -17,8 +16,8 @@ const DEFAULT_GAP_MS: i64 = 300_000;
 /// Minimum number of intervals that a gap is chosen by.
 const MIN_INTERVALS: u64 = 10;
 
-/// Slower samples are of standing devices, m/s.
-const MIN_SPEED_MPS: f64 = 1.0;
+/// What parked devices that keep sending stay below, m/s.
+const STOP_SPEED_MPS: f64 = 1.0;
 
 /// What shows in samples that a device stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,17 +46,18 @@ pub fn about(seconds: f64) -> String {
     }
 }
 
-/// The rules to choose for these samples: always a gap, and a rule about standing devices if they
-/// keep sending.
+/// The rules to choose for these samples: always a gap, and a speed below which devices stand if
+/// those keep sending.
 pub(crate) fn advise(stats: &SampleStats, reported: Reported) -> Vec<Proposal> {
     let needed = needed_gap(stats);
     let heartbeat = stats.heartbeat();
-    let standing = heartbeat.and_then(|it| drop_standing(stats, it, reported));
-    let gap = match (heartbeat, &standing) {
-        (Some(heartbeat), None) => gap_below_heartbeat(needed, heartbeat),
+    let shows_stops = reported.speed || reported.ignition_off;
+    let gap = match heartbeat {
+        Some(heartbeat) if !shows_stops => gap_below_heartbeat(needed, heartbeat),
         _ => usual_gap(needed),
     };
-    std::iter::once(gap).chain(standing).collect()
+    let speed = heartbeat.filter(|_| reported.speed).map(|it| stop_speed(stats, it));
+    std::iter::once(gap).chain(speed).collect()
 }
 
 /// How moving devices send.
@@ -110,27 +110,14 @@ fn usual_gap(needed: Option<Needed>) -> Proposal {
     gap(gap_ms, why)
 }
 
-/// Drops the samples of standing devices, by what they have.
-fn drop_standing(
-    stats: &SampleStats,
-    heartbeat: Heartbeat,
-    reported: Reported,
-) -> Option<Proposal> {
-    let stops = stats.stops;
-    let every = about(heartbeat.interval_s);
-    if reported.speed {
-        let value = Some(MIN_SPEED_MPS.to_string());
-        let why = format!(
-            "devices keep sending every {every} at {stops} stops: without their standing samples, \
-             trips end there"
-        );
-        return Some(Proposal { flag: "--min-speed", value, why });
-    }
+/// The speed below which devices stand.
+fn stop_speed(stats: &SampleStats, heartbeat: Heartbeat) -> Proposal {
+    let (every, stops) = (about(heartbeat.interval_s), stats.stops);
     let why = format!(
-        "devices keep sending every {every} at {stops} stops, and samples have no speed: without \
-         those with the ignition off, trips end there"
+        "devices keep sending every {every} at {stops} stops: below this speed they stand, so that \
+         trips end there"
     );
-    reported.ignition_off.then_some(Proposal { flag: "--drop-ignition-off", value: None, why })
+    Proposal { flag: "--stop-speed", value: Some(STOP_SPEED_MPS.to_string()), why }
 }
 
 /// A gap below the heartbeat, if moving devices send more often.
@@ -204,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn standing_samples_are_dropped_by_what_they_have() {
+    fn trips_end_at_stops_by_what_samples_have() {
         let stats = statistics(10, Some(300));
         let flags = |speed, ignition| advised(&stats, speed, ignition);
         let of = |flag: &str, value: &str| (flag.to_owned(), value.to_owned());
-        assert_eq!(flags(true, true), [of("--max-gap", "5m"), of("--min-speed", "1")]);
-        assert_eq!(flags(false, true), [of("--max-gap", "5m"), of("--drop-ignition-off", "")]);
+        assert_eq!(flags(true, true), [of("--max-gap", "5m"), of("--stop-speed", "1")]);
+        assert_eq!(flags(false, true), [of("--max-gap", "5m")]);
         // Nothing says that the device stands: a gap below the heartbeat.
         assert_eq!(flags(false, false), [of("--max-gap", "3m")]);
         // Where moving devices send as seldom, no gap is.

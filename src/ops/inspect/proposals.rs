@@ -108,7 +108,7 @@ pub(super) fn notes(records: &InputRecords, choice: &Choice) -> Vec<String> {
     notes.extend(stats.conflicts.warning(tally.samples()));
     if let Some(heartbeat) = stats.heartbeat() {
         notes.push(format!(
-            "standing devices send every {}: see --max-gap and what drops their samples",
+            "standing devices send every {}: see --max-gap and --stop-speed",
             about(heartbeat.interval_s)
         ));
     }

@@ -120,6 +120,7 @@ mod tests {
     use crate::model::rules::Rules;
     use crate::model::scalar::Version;
     use crate::segment::{SegmentRules, Timeline};
+    use crate::store::Kinds;
     use crate::store::memory::ApplyRows as _;
     use crate::timeline::{LegFilter, RawSample, Sample};
 
@@ -154,8 +155,10 @@ mod tests {
         overlay.apply(std::slice::from_ref(&grown)).await.unwrap();
         let expected = [grown.clone(), own(&last)];
         assert_eq!(overlay.rows_of_day("a", Day(0)).await.unwrap(), expected);
-        let range =
-            overlay.range("a", DeviceTime(0), DeviceTime::MAX, Order::Desc, 1).await.unwrap();
+        let range = overlay
+            .range("a", Kinds::All, DeviceTime(0), DeviceTime::MAX, Order::Desc, 1)
+            .await
+            .unwrap();
         assert_eq!(range, expected[1..]);
         assert_eq!(overlay.covering("a", DeviceTime(180_000)).await.unwrap(), Some(grown));
         assert_eq!(under.covering("a", DeviceTime(180_000)).await.unwrap(), None);

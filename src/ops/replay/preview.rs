@@ -13,7 +13,7 @@ use crate::model::epoch::{Epoch, LogPartition, Versions};
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::pipeline::processor::{Processor, ProcessorConfig, SampleCounts};
 use crate::source::Batch;
-use crate::store::{AnyStore, DevicePages, DeviceScope, Order, StoreError, TripStore};
+use crate::store::{AnyStore, DevicePages, DeviceScope, Kinds, Order, StoreError, TripStore};
 
 /// Number of trips of a device in one page.
 const TRIPS_PER_PAGE: usize = 256;
@@ -79,7 +79,14 @@ async fn count_changes(
             let mut from_ms = DeviceTime::MIN;
             loop {
                 let rows = over
-                    .range(&device, from_ms, DeviceTime::MAX, Order::Asc, TRIPS_PER_PAGE)
+                    .range(
+                        &device,
+                        Kinds::Trips,
+                        from_ms,
+                        DeviceTime::MAX,
+                        Order::Asc,
+                        TRIPS_PER_PAGE,
+                    )
                     .await?;
                 let Some(last) = rows.last() else { break };
                 from_ms = last.end_ms + 1;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::Serialize;
 
 use crate::model::scalar::DeviceTime;
-use crate::store::{DeviceScope, Order, StoreError, TripRow, TripStore};
+use crate::store::{DeviceScope, Kinds, Order, StoreError, TripRow, TripStore};
 
 /// Number of trips or devices in one page.
 const PAGE: usize = 256;
@@ -99,7 +99,8 @@ impl<S: TripStore> TripPages<'_, S> {
             && let Some(from_ms) = self.from_ms
         {
             let (store, id) = (self.store, self.device_id);
-            let rows = store.range(id, from_ms, DeviceTime::MAX, Order::Asc, PAGE).await?;
+            let rows =
+                store.range(id, Kinds::All, from_ms, DeviceTime::MAX, Order::Asc, PAGE).await?;
             let is_last = rows.len() < PAGE;
             let end_ms = rows.last().map(|row| row.end_ms);
             self.from_ms = end_ms

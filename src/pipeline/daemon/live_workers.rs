@@ -114,6 +114,8 @@ fn join(mut one: MemoryAnswer, mut other: MemoryAnswer, question: &MemoryQuestio
         }
         one.rows.truncate(question.limit);
     }
+    let spans = one.newer_ms.into_iter().chain(other.newer_ms);
+    one.newer_ms = spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     one.complete_before = one.complete_before.max(other.complete_before);
     #[cfg(feature = "internals")]
     {

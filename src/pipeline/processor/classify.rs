@@ -5,12 +5,12 @@ use crate::model::rules::{Rules, TimeUnit};
 use crate::model::scalar::{DeviceTime, LogTime};
 use crate::model::time::{format_duration, format_time};
 use crate::source::{DecodedSample, Entry, NoSample, SampleError};
-use crate::timeline::{ClockGuard, ClockViolation, MovementFilter};
+use crate::timeline::{ClockGuard, ClockViolation, FixFilter};
 
 /// The rules that classify entries.
 pub(super) struct Classifier {
     guard: ClockGuard,
-    movement: MovementFilter,
+    fixes: FixFilter,
     time_unit: TimeUnit,
 }
 
@@ -28,8 +28,8 @@ pub(super) enum EntryClass<'b> {
 
 impl Classifier {
     pub(super) fn new(rules: &Rules) -> Self {
-        let (guard, movement) = (rules.guard(), rules.movement());
-        Self { guard, movement, time_unit: rules.time_unit }
+        let (guard, fixes) = (rules.guard(), rules.fixes());
+        Self { guard, fixes, time_unit: rules.time_unit }
     }
 
     #[inline]
@@ -44,7 +44,7 @@ impl Classifier {
         if let Err(wrong) = self.guard.judge(time_ms, entry.log_time_ms) {
             return EntryClass::Untimely(decoded, wrong);
         }
-        match self.movement.judge(&decoded.sample) {
+        match self.fixes.judge(&decoded.sample) {
             Ok(()) => EntryClass::Sample(decoded),
             Err(none) => EntryClass::Dropped(none.into(), 1),
         }

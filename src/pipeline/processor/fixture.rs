@@ -12,7 +12,7 @@ use crate::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use crate::segment::MintPoints;
 use crate::source::{Array, Batch, DecodedSample, Entry, NoSample, SampleError, span};
 pub(super) use crate::store::memory::MemoryStore;
-use crate::store::{Flush, Order, TripRow, TripStore as _};
+use crate::store::{Flush, Kinds, Order, TripRow, TripStore as _};
 use crate::timeline::{Path, READINGS, Reading, Sample};
 
 /// 2026-11-20T23:00:00Z.
@@ -42,7 +42,7 @@ pub(super) fn commits(store: &MemoryStore) -> Vec<(i64, Vec<i64>)> {
 /// The rows of a device.
 pub(super) fn rows(store: &MemoryStore, device_id: &str) -> Vec<TripRow> {
     let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
-    block_on(store.range(device_id, from, upto, Order::Asc, usize::MAX)).unwrap()
+    block_on(store.range(device_id, Kinds::All, from, upto, Order::Asc, usize::MAX)).unwrap()
 }
 
 /// A processor of files.

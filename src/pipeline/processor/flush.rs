@@ -237,10 +237,16 @@ fn change(segment: &Segment, since: Version, row: usize) -> Change {
     let news = segment.outline().points.iter().filter(|(_, history)| is_news(history));
     let (live, retired): (Vec<_>, Vec<_>) = news.partition(|(_, history)| is_live(history));
     let retired: Vec<DeviceTime> = retired.into_iter().map(|(t_star_ms, _)| t_star_ms).collect();
-    let kind = match (retired.is_empty(), live.is_empty()) {
-        (false, _) => ChangeKind::Merged,
-        (true, false) => ChangeKind::Started,
-        (true, true) => ChangeKind::Grown,
+    // A split mints at a sample of an earlier record.
+    let is_old = |(at, minted): (DeviceTime, Version)| {
+        segment.path().get(at).is_some_and(|anchor| anchor.version < minted)
+    };
+    let kind = match live.first() {
+        _ if !retired.is_empty() => ChangeKind::Merged,
+        None => ChangeKind::Changed,
+        Some((_, history)) if history.len() > 1 => ChangeKind::Revived,
+        Some((at, history)) if is_old((*at, history[0])) => ChangeKind::Split,
+        Some(_) => ChangeKind::Started,
     };
     Change { kind, retired, row }
 }

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Processor;
 use super::flush::row_of;
+use crate::model::scalar::DeviceTime;
 use crate::sink::Sink;
 use crate::store::fresh::{MemoryAnswer, MemoryQuestion};
 use crate::store::{Order, TripRow, TripStore};
@@ -69,8 +70,10 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 
     fn answer(&self, question: &MemoryQuestion) -> MemoryAnswer {
         let slot = self.devices.find_slot(&question.device_id);
+        let (rows, newer_ms) = slot.map_or_else(Default::default, |it| self.newer(it, question));
         MemoryAnswer {
-            rows: slot.map_or_else(Vec::new, |slot| self.rows_in_memory(slot, question)),
+            rows,
+            newer_ms,
             complete_before: self.is_own_in_memory(&question.device_id).then(|| {
                 // The record at the position may have been absorbed in part: not counted.
                 self.log.versions.version_at(self.position.delivered)
@@ -80,23 +83,29 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         }
     }
 
-    /// The rows of the trips of a device that a reader of the store may not find there. A trip
-    /// without a change at or past the acknowledged position is durable.
-    fn rows_in_memory(&self, slot: usize, question: &MemoryQuestion) -> Vec<TripRow> {
+    /// The rows that are asked for, of the segments of a device that a reader of the store may not
+    /// find there, and the span of all of these. A segment without a change at or past the
+    /// acknowledged position is durable.
+    fn newer(
+        &self,
+        slot: usize,
+        question: &MemoryQuestion,
+    ) -> (Vec<TripRow>, Option<(DeviceTime, DeviceTime)>) {
         let (name, device) = self.devices.at(slot);
         let acknowledged = self.log.versions.version_at(self.acknowledged.delivered);
-        let mut trips: Vec<_> = device.timeline().segments().collect();
-        trips.retain(|trip| {
-            trip.version() >= acknowledged
-                && trip.start_ms() <= question.upto_ms
-                && trip.end_ms() >= question.from_ms
+        let newer = device.timeline().segments().filter(|it| it.version() >= acknowledged);
+        let mut newer: Vec<_> = newer.collect();
+        let span_ms = newer.first().zip(newer.last());
+        let span_ms = span_ms.map(|(first, last)| (first.start_ms(), last.end_ms()));
+        newer.retain(|segment| {
+            segment.start_ms() <= question.upto_ms && segment.end_ms() >= question.from_ms
         });
         if question.order == Order::Desc {
-            trips.reverse();
+            newer.reverse();
         }
-        trips.truncate(question.limit);
-        let row = |trip| row_of(name, trip, self.legs, self.log.partition);
-        trips.into_iter().map(row).collect()
+        newer.truncate(question.limit);
+        let row = |segment| row_of(name, segment, self.legs, self.log.partition);
+        (newer.into_iter().map(row).collect(), span_ms)
     }
 
     /// Whether a device is known to belong to this partition, without a look at the store.
@@ -121,7 +130,7 @@ mod tests {
         EVENING, MINUTE, MemoryStore, block_on, of_topic, processor, samples,
     };
     use super::*;
-    use crate::model::scalar::{DeviceTime, Version};
+    use crate::model::scalar::Version;
 
     fn question(device_id: &str, (from, upto): (i64, i64), order: Order) -> MemoryQuestion {
         let (from_ms, upto_ms) = (EVENING + from * MINUTE, EVENING + upto * MINUTE);

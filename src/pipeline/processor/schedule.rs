@@ -8,7 +8,8 @@
 //! | with a new id or a merge | after [`WAIT_PER_SAMPLE`] for each sample that waits |
 //! | growth | with enough samples, after [`WAIT_PER_SAMPLE`] for each sample of the trip |
 //! | growth of a trip that had none for the maximum delay | at once |
-//! | any | after the maximum delay |
+//! | growth of a stop, such as by heartbeats | after the maximum delay of stops |
+//! | any other | after the maximum delay |
 //!
 //! A device that sends live is slower than [`WAIT_PER_SAMPLE`], so its new ids go with the next
 //! flush. In a backlog more samples come meanwhile.
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ProcessorConfig;
-use crate::segment::{Segment, Waiting};
+use crate::segment::{Kind, Segment, Waiting};
 
 /// Assumed time to write a device, until a flush was measured.
 const FIRST_GUESS: Duration = Duration::from_micros(20);
@@ -58,6 +59,8 @@ pub(super) struct FlushSchedule {
     interval: Duration,
     /// Maximum time that a change waits.
     max_staleness: Duration,
+    /// Maximum time that the growth of a stop waits.
+    stop_staleness: Duration,
     /// Minimum number of samples that a growing trip gathers.
     gather: usize,
     /// Start of the clock of rounds.
@@ -83,6 +86,7 @@ impl FlushSchedule {
         Self {
             interval: config.flush.interval,
             max_staleness: config.flush.max_staleness,
+            stop_staleness: config.flush.stop_staleness,
             gather: usize::try_from(config.gather).unwrap_or(usize::MAX),
             origin: now,
             now_ms: 0,
@@ -128,7 +132,11 @@ impl FlushSchedule {
     /// Visits a dirty trip. Returns whether the flush of this round takes it.
     pub(super) fn takes(&self, trip: &mut Segment) -> bool {
         let waiting = trip.visit(self.now_ms, self.round_ms);
-        self.is_trip_due(trip.samples(), trip.has_new_ids(), waiting)
+        let has_new_ids = trip.has_new_ids();
+        if trip.outline().kind == Kind::Stop && !has_new_ids {
+            return Duration::from_millis(waiting.waited_ms.into()) >= self.stop_staleness;
+        }
+        self.is_trip_due(trip.samples(), has_new_ids, waiting)
     }
 
     /// Whether the changes of a trip are due.

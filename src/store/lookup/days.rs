@@ -4,7 +4,7 @@
 use crate::codec::trip_row::resolve_overlaps;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::store::skip::is_whole;
-use crate::store::{Order, TripRow};
+use crate::store::{Kinds, Order, TripRow};
 use crate::timeline::{DAY_MS, day_of};
 
 /// Size of the first page and of the largest, days. Each page is twice as large as the one before.
@@ -46,26 +46,88 @@ impl Days {
     }
 }
 
-/// Adds the rows of the next day to the trips that a range query returns, in the requested order.
-/// The copy of a trip is skipped if an earlier day had it. Days are read at different moments: of
-/// overlapping trips the one with the highest version stands, whichever of its days has it.
-pub(in crate::store) fn add_day(
-    found: &mut Vec<TripRow>,
-    rows: Vec<TripRow>,
+/// The segments that a range query returns, in its order, from days that are added in that order.
+#[derive(Debug)]
+pub(in crate::store) struct Listing {
+    kinds: Kinds,
     upto_ms: DeviceTime,
     order: Order,
-) {
-    let mut rows = resolve_overlaps(rows);
-    rows.retain(|row| row.start_ms <= upto_ms);
-    if order == Order::Desc {
-        rows.reverse();
+    /// Disjoint. Up to `settled`, those that no further day can change, of the wanted kinds only.
+    found: Vec<TripRow>,
+    settled: usize,
+    last: Option<Day>,
+}
+
+impl Listing {
+    /// A list of nothing yet.
+    pub(in crate::store) fn new(kinds: Kinds, upto_ms: DeviceTime, order: Order) -> Self {
+        Self { kinds, upto_ms, order, found: Vec::new(), settled: 0, last: None }
     }
-    for row in rows {
-        let is_newer = |last: &mut TripRow| last.overlaps(&row) && last.version < row.version;
-        while found.pop_if(is_newer).is_some() {}
-        if found.last().is_none_or(|last| !last.overlaps(&row)) {
-            found.push(row);
+
+    /// Number of segments of the wanted kinds.
+    pub(in crate::store) fn len(&self) -> usize {
+        let open = self.found[self.settled..].iter();
+        self.settled + open.filter(|row| self.kinds.has(row.kind)).count()
+    }
+
+    /// At most `limit` of them.
+    pub(in crate::store) fn finish(mut self, limit: usize) -> Vec<TripRow> {
+        let kinds = self.kinds;
+        self.found.retain(|row| kinds.has(row.kind));
+        self.found.truncate(limit);
+        self.found
+    }
+
+    /// The day before, if one of these rows of the next day overlaps another segment of it.
+    pub(in crate::store) fn torn(&self, rows: &[TripRow]) -> Option<Day> {
+        let is_torn = |row: &TripRow| {
+            let same = |other: &TripRow| {
+                (other.start_ms, other.end_ms, other.version)
+                    == (row.start_ms, row.end_ms, row.version)
+            };
+            let near = self.found.iter().rev().take_while(|other| match self.order {
+                Order::Asc => other.end_ms >= row.start_ms,
+                Order::Desc => other.start_ms <= row.end_ms,
+            });
+            near.into_iter().any(|other| other.overlaps(row) && !same(other))
+        };
+        self.last.filter(|_| rows.iter().any(is_torn))
+    }
+
+    /// Replaces the rows of the last day, which was read again.
+    pub(in crate::store) fn replace(&mut self, day: Day, rows: Vec<TripRow>) {
+        while self.found.pop_if(|row| row.days().any(|of| of == day)).is_some() {}
+        self.add(day, rows);
+    }
+
+    /// Adds the rows of the next day. The copy of a segment is left out if an earlier day had it.
+    /// Of overlapping segments the one with the highest version stays.
+    pub(in crate::store) fn add(&mut self, day: Day, rows: Vec<TripRow>) {
+        let mut rows = resolve_overlaps(rows);
+        rows.retain(|row| row.start_ms <= self.upto_ms);
+        if self.order == Order::Desc {
+            rows.reverse();
         }
+        for row in rows {
+            let is_newer = |last: &mut TripRow| last.overlaps(&row) && last.version < row.version;
+            while self.found.pop_if(is_newer).is_some() {}
+            if self.found.last().is_none_or(|last| !last.overlaps(&row)) {
+                self.found.push(row);
+            }
+        }
+        self.last = Some(day);
+        self.settle(day);
+    }
+
+    /// Leaves out what is not wanted, of segments that no longer touch the last day.
+    fn settle(&mut self, day: Day) {
+        let kinds = self.kinds;
+        let mut rest = self.found.split_off(self.settled.min(self.found.len()));
+        let open = rest.iter().position(|row| row.days().any(|of| of == day));
+        let open = rest.split_off(open.unwrap_or(rest.len()));
+        self.found.extend(rest.into_iter().filter(|row| kinds.has(row.kind)));
+        self.settled = self.found.len();
+        self.found.extend(open);
     }
 }
 
@@ -82,14 +144,19 @@ pub(in crate::store) fn beyond(
     })
 }
 
-/// The whole trip that is nearest to a time, of the nearest rows of its day. Only the paths of rows
-/// that may be it are decoded.
-pub(in crate::store) fn nearest(mut rows: Vec<TripRow>, order: Order) -> Option<TripRow> {
+/// The whole segment of some kinds that is nearest to a time, of the nearest rows of its day. Only
+/// the paths of rows that may be it are decoded.
+pub(in crate::store) fn nearest(
+    mut rows: Vec<TripRow>,
+    kinds: Kinds,
+    order: Order,
+) -> Option<TripRow> {
     loop {
-        let mut trips = resolve_overlaps(rows.iter().collect::<Vec<_>>()).into_iter();
+        let segments = resolve_overlaps(rows.iter().collect::<Vec<_>>()).into_iter();
+        let mut segments = segments.filter(|row| kinds.has(row.kind));
         let found = match order {
-            Order::Asc => trips.next(),
-            Order::Desc => trips.next_back(),
+            Order::Asc => segments.next(),
+            Order::Desc => segments.next_back(),
         }?;
         let at = rows.iter().position(|row| std::ptr::eq(row, found))?;
         let found = rows.swap_remove(at);
@@ -104,8 +171,8 @@ mod tests {
 
     use super::*;
     use crate::model::scalar::Version;
-    use crate::segment::MintPoints;
-    use crate::timeline::LegFilter;
+    use crate::segment::{Class, Kind, MintPoints};
+    use crate::timeline::{LegFilter, Sample};
 
     /// Pages through `days` like a store; returns the days in the order they were read, and the
     /// sizes of the pages.
@@ -141,14 +208,63 @@ mod tests {
 
     /// A trip of these hours at a version.
     fn trip(hours: &[i64], version: i64) -> TripRow {
+        segment(Class::Moving, hours, version)
+    }
+
+    fn segment(class: Class, hours: &[i64], version: i64) -> TripRow {
         let sample = |hour: &i64| {
             let none = [crate::timeline::Reading::ABSENT; crate::timeline::READINGS];
-            crate::timeline::Sample::new(DeviceTime(hour * 3_600_000), (0, 0), none)
+            let sample = Sample::new(DeviceTime(hour * 3_600_000), (0, 0), none);
+            Sample { class, ..sample }
         };
         let path = crate::timeline::Path::from_sorted(hours.iter().map(sample)).unwrap();
         let (t_star, version) = (path.first().time_ms, Version(version));
         let ids = MintPoints::new(t_star, version);
         TripRow::from_path("truck-17", &path, (&ids, version), LegFilter::default())
+    }
+
+    /// A stop of these hours at a version.
+    fn stop(hours: &[i64], version: i64) -> TripRow {
+        TripRow { kind: Kind::Stop, ..segment(Class::Separator, hours, version) }
+    }
+
+    #[test]
+    fn segments_of_the_other_kind_are_left_out() {
+        let (night, drive, rest) = (stop(&[1, 6], 2), trip(&[7, 9], 4), stop(&[10, 12], 6));
+        let (ride, next) = (trip(&[20, 30], 8), stop(&[31, 32], 10));
+        for (kinds, want) in [
+            (Kinds::All, vec![&night, &drive, &rest, &ride, &next]),
+            (Kinds::Trips, vec![&drive, &ride]),
+            (Kinds::Stops, vec![&night, &rest, &next]),
+        ] {
+            let mut listing = Listing::new(kinds, DeviceTime::MAX, Order::Asc);
+            let first = [&night, &drive, &rest, &ride].map(Clone::clone);
+            listing.add(Day(0), first.to_vec());
+            listing.add(Day(1), vec![ride.clone(), next.clone()]);
+            assert_eq!(listing.len(), want.len());
+            assert_eq!(listing.finish(9).iter().collect::<Vec<_>>(), want, "{kinds}");
+        }
+        let rows = vec![night.clone(), drive.clone(), rest];
+        assert_eq!(nearest(rows.clone(), Kinds::Trips, Order::Desc), Some(drive));
+        assert_eq!(nearest(rows, Kinds::Stops, Order::Asc), Some(night));
+    }
+
+    #[test]
+    fn a_change_of_two_days_that_was_half_read_is_seen() {
+        let whole = trip(&[20, 22, 26, 30], 4);
+        let (evening, morning) = (trip(&[20, 22], 8), trip(&[26, 30], 8));
+        for (order, first, second) in [(Order::Asc, 0, 1), (Order::Desc, 1, 0)] {
+            let mut listing = Listing::new(Kinds::All, DeviceTime::MAX, order);
+            listing.add(Day(first), vec![whole.clone()]);
+            assert_eq!(listing.torn(std::slice::from_ref(&whole)), None);
+            let parts = if first == 0 { [&evening, &morning] } else { [&morning, &evening] };
+            let rows = vec![parts[1].clone()];
+            assert_eq!(listing.torn(&rows), Some(Day(first)));
+            listing.replace(Day(first), vec![parts[0].clone()]);
+            assert_eq!(listing.torn(&rows), None);
+            listing.add(Day(second), rows);
+            assert_eq!(listing.finish(9).iter().collect::<Vec<_>>(), parts);
+        }
     }
 
     #[test]
@@ -157,13 +273,16 @@ mod tests {
         let damaged = TripRow { path: vec![9], ..trip(&[9, 13], 8) };
         let rows = |rows: &[&TripRow]| rows.iter().copied().cloned().collect::<Vec<_>>();
         let before = rows(&[&early, &damaged, &near]);
-        assert_eq!(nearest(before, Order::Desc).as_ref(), Some(&near));
+        assert_eq!(nearest(before, Kinds::All, Order::Desc).as_ref(), Some(&near));
         let after = rows(&[&damaged, &near, &late]);
-        assert_eq!(nearest(after, Order::Asc).as_ref(), Some(&near));
+        assert_eq!(nearest(after, Kinds::All, Order::Asc).as_ref(), Some(&near));
         // An older version of a trip does not stand for it.
         let newer = trip(&[8, 14], 10);
-        assert_eq!(nearest(rows(&[&near, &newer]), Order::Desc).as_ref(), Some(&newer));
-        assert_eq!(nearest(rows(&[&damaged]), Order::Asc), None);
+        assert_eq!(
+            nearest(rows(&[&near, &newer]), Kinds::Trips, Order::Desc).as_ref(),
+            Some(&newer)
+        );
+        assert_eq!(nearest(rows(&[&damaged]), Kinds::All, Order::Asc), None);
     }
 
     #[test]
@@ -186,11 +305,11 @@ mod tests {
                     days.reverse();
                     want.reverse();
                 }
-                let mut found = Vec::new();
-                for rows in days {
-                    add_day(&mut found, rows, DeviceTime::MAX, order);
+                let mut listing = Listing::new(Kinds::All, DeviceTime::MAX, order);
+                for (nth, rows) in (0..).zip(days) {
+                    listing.add(Day(if order == Order::Asc { nth } else { 1 - nth }), rows);
                 }
-                assert_eq!(found.iter().collect::<Vec<_>>(), want, "{order:?}");
+                assert_eq!(listing.finish(9).iter().collect::<Vec<_>>(), want, "{order:?}");
             }
         }
     }

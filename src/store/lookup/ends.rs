@@ -1,30 +1,33 @@
-//! Where devices were last: the ends of trips, read without their paths, which may be long.
+//! Where devices were last: the ends of segments, read without their paths, which may be long.
 
 use crate::codec::trip_row::{VersionedSpan, resolve_overlaps};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::segment::Kind;
 use crate::store::{Result, RowError, TripRow, TripStore, skip};
 
-/// Days of a device that are searched for its last trip. A day may be in the index without a trip:
-/// after a crash, or after an erasure.
+/// Days of a device that are searched for its last segment. A day may be in the index without a
+/// row: after a crash, or after an erasure.
 const DAYS: usize = 4;
 
-/// Rows of a day that decide which trip is the last, as many as decide a lookup.
+/// Rows of a day that decide which segment is the last, as many as decide a lookup.
 const ROWS: usize = 4;
 
 /// Maximum number of rows of a day that are counted.
 const MAX_COUNTED: usize = 10_000;
 
-/// When and where a trip ends.
+/// When and where a segment ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TripEnd {
+    /// Whether it is a trip or a stop.
+    pub kind: Kind,
     /// Identity time, ms.
     pub t_star_ms: DeviceTime,
     /// Device time of the earliest kept sample, ms.
     pub start_ms: DeviceTime,
     /// Device time of the latest kept sample, ms.
     pub end_ms: DeviceTime,
-    /// Version of the last sample that changed the trip.
+    /// Version of the last record that changed it.
     pub version: Version,
     /// Latitude of the last position, degrees north.
     pub lat: f64,
@@ -45,6 +48,7 @@ impl VersionedSpan for TripEnd {
 impl TripEnd {
     pub(in crate::store) fn of_row(row: &TripRow) -> Self {
         Self {
+            kind: row.kind,
             t_star_ms: row.t_star_ms,
             start_ms: row.start_ms,
             end_ms: row.end_ms,
@@ -67,9 +71,9 @@ impl TripEnd {
     }
 }
 
-/// The trips of a device in a day by start, of some rows. Malformed ones are skipped, counted and
-/// logged.
-fn trips_of_day(device_id: &str, day: Day, mut rows: Vec<TripEnd>) -> Vec<TripEnd> {
+/// The segments of a device in a day by start, of some rows. Malformed ones are skipped, counted
+/// and logged.
+fn segments_of_day(device_id: &str, day: Day, mut rows: Vec<TripEnd>) -> Vec<TripEnd> {
     rows.retain(|row| match row.fault(device_id) {
         None => true,
         Some(reason) => {
@@ -86,7 +90,7 @@ fn trips_of_day(device_id: &str, day: Day, mut rows: Vec<TripEnd>) -> Vec<TripEn
     resolve_overlaps(rows)
 }
 
-/// The end of the last trip of a device; `None` without a trip in the latest days of its index.
+/// The end of the last segment of a device; `None` without one in the latest days of its index.
 /// Costs at most five reads of a few rows.
 ///
 /// # Errors
@@ -94,7 +98,7 @@ fn trips_of_day(device_id: &str, day: Day, mut rows: Vec<TripEnd>) -> Vec<TripEn
 pub async fn latest_end(store: &impl TripStore, device_id: &str) -> Result<Option<TripEnd>> {
     for day in store.latest_days(device_id, DAYS).await? {
         let rows = store.ends_of_day(device_id, day, ROWS).await?;
-        if let Some(latest) = trips_of_day(device_id, day, rows).pop() {
+        if let Some(latest) = segments_of_day(device_id, day, rows).pop() {
             return Ok(Some(latest));
         }
     }
@@ -107,7 +111,8 @@ pub async fn latest_end(store: &impl TripStore, device_id: &str) -> Result<Optio
 /// The store cannot be read.
 pub async fn count_trips(store: &impl TripStore, device_id: &str, day: Day) -> Result<usize> {
     let rows = store.ends_of_day(device_id, day, MAX_COUNTED).await?;
-    Ok(trips_of_day(device_id, day, rows).len())
+    let segments = segments_of_day(device_id, day, rows);
+    Ok(segments.iter().filter(|segment| segment.kind == Kind::Trip).count())
 }
 
 #[cfg(test)]
@@ -120,13 +125,14 @@ mod tests {
     fn end(minutes: (i64, i64), version: i64) -> TripEnd {
         let (start_ms, end_ms) = (DeviceTime(minutes.0 * 60_000), DeviceTime(minutes.1 * 60_000));
         let version = Version(version);
-        TripEnd { t_star_ms: start_ms, start_ms, end_ms, version, lat: 52.52, lon: 13.41 }
+        let kind = Kind::Trip;
+        TripEnd { kind, t_star_ms: start_ms, start_ms, end_ms, version, lat: 52.52, lon: 13.41 }
     }
 
     #[test]
     fn the_last_trip_is_that_of_the_overlap_rule() {
         let (old, new) = (end((10, 12), 2), end((8, 12), 6));
-        let last = |rows: &[TripEnd]| trips_of_day("truck-17", Day(0), rows.to_vec()).pop();
+        let last = |rows: &[TripEnd]| segments_of_day("truck-17", Day(0), rows.to_vec()).pop();
         assert_eq!(last(&[old, new]), Some(new));
         let malformed = TripEnd { lat: f64::NAN, ..end((20, 22), 8) };
         assert_eq!(last(&[malformed, old]), Some(old));
@@ -158,9 +164,19 @@ mod tests {
         assert_eq!(latest().await.unwrap(), Some(TripEnd::of_row(&next)));
     }
 
+    #[tokio::test]
+    async fn a_stop_is_where_a_device_was_last_but_no_trip() {
+        let store = MemoryStore::default();
+        let stop = TripRow { kind: Kind::Stop, ..row((4, 9), 6) };
+        store.apply(&[row((1, 3), 4), stop.clone()]).await.unwrap();
+        let latest = latest_end(&store, "truck-17").await.unwrap();
+        assert_eq!(latest, Some(TripEnd::of_row(&stop)));
+        assert_eq!(count_trips(&store, "truck-17", Day(0)).await.unwrap(), 1);
+    }
+
     #[test]
     fn trips_of_a_day_are_counted_once() {
         let rows = vec![end((20, 22), 8), end((10, 12), 2), end((8, 12), 6), end((0, 3), 4)];
-        assert_eq!(trips_of_day("truck-17", Day(0), rows).len(), 3);
+        assert_eq!(segments_of_day("truck-17", Day(0), rows).len(), 3);
     }
 }

@@ -17,29 +17,32 @@ use super::{LookupResult, covering, device_of_uuid};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::identity::AnyId;
 use crate::model::scalar::{DeviceTime, Version};
-use crate::store::{Forget, Order, Result, StoreError, TripRow, TripStore};
+use crate::store::{Forget, Kinds, Order, Result, StoreError, TripRow, TripStore};
 
 /// A question to the owner of a device.
 #[derive(Clone, Debug)]
 pub struct MemoryQuestion {
     /// Device id.
     pub device_id: String,
-    /// Only trips that end at this time or later, ms.
+    /// Only segments that end at this time or later, ms.
     pub from_ms: DeviceTime,
-    /// Only trips that start at this time or earlier, ms.
+    /// Only segments that start at this time or earlier, ms.
     pub upto_ms: DeviceTime,
-    /// Order of the trips, by start.
+    /// Order of the segments, by start.
     pub order: Order,
-    /// Maximum number of trips.
+    /// Maximum number of segments.
     pub limit: usize,
 }
 
 /// What an owner has in memory.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryAnswer {
-    /// The trips that may be newer than their rows in the store, each as it was after some whole
+    /// The segments that may be newer than their rows in the store, each as it was after some whole
     /// record.
     pub rows: Vec<TripRow>,
+    /// From the first to the last sample of all such segments of the device, also of those that
+    /// were not asked for.
+    pub newer_ms: Option<(DeviceTime, DeviceTime)>,
     /// Records of the device before this version are in `rows` or durable; `None` if the owner does
     /// not know that the device is its own.
     pub complete_before: Option<Version>,
@@ -97,7 +100,7 @@ impl FreshLookup {
     #[must_use]
     pub fn covers(&self, version: Version) -> bool {
         let is_known = match &self.result {
-            LookupResult::Trip(row) => row.version >= version,
+            LookupResult::Trip(row) | LookupResult::Stop(row) => row.version >= version,
             LookupResult::Gone { .. } => true,
             LookupResult::Unknown => false,
         };
@@ -150,34 +153,45 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         answer
     }
 
-    /// Finds the trip of a device that covers a time (ms since 1970).
+    /// Finds the segment of a device that covers a time (ms since 1970).
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn find_at(&self, device_id: &str, time_ms: DeviceTime) -> Result<FreshLookup> {
-        let mut floor = None;
-        let (rows, complete_before) = loop {
-            let span = (time_ms, time_ms);
-            let Some(answer) = self.read_memory(device_id, span, Order::Asc, 1).await else {
+        let (mut floor, mut span) = (None, (time_ms, time_ms));
+        let (found, complete_before) = loop {
+            let Some(answer) = self.read_memory(device_id, span, Order::Asc, usize::MAX).await
+            else {
                 let found = super::find_at(self.store, device_id, time_ms).await?;
                 return Ok(FreshLookup::of_store(found));
             };
+            let covers = |row: &TripRow| (row.start_ms..=row.end_ms).contains(&time_ms);
             let stored = covering(self.store, device_id, time_ms).await;
             let stored = match stored {
-                // The owner has the trip.
-                Err(StoreError::Malformed(_)) if !answer.rows.is_empty() => None,
+                // The owner has the segment.
+                Err(StoreError::Malformed(_)) if answer.rows.iter().any(covers) => None,
                 stored => stored?,
             };
+            if let Some(row) = &stored
+                && (row.start_ms < span.0 || span.1 < row.end_ms)
+                && !answer.rows.iter().any(covers)
+                && answer.newer_ms.is_some_and(|it| row.start_ms <= it.1 && it.0 <= row.end_ms)
+            {
+                // The owner may have parts of it of which none covers the time.
+                span = (span.0.min(row.start_ms), span.1.max(row.end_ms));
+                continue;
+            }
             let mut rows = join(stored.into_iter().collect(), answer.rows);
+            rows.retain(|found| covers(&found.row));
             if rows.first().is_some_and(|found| !found.is_fresh)
                 || self.remove_erased(device_id, &mut rows, &mut floor).await?
             {
-                break (rows, answer.complete_before);
+                break (rows.into_iter().next(), answer.complete_before);
             }
         };
-        let is_fresh = rows.first().is_some_and(|found| found.is_fresh);
-        let result = match (rows.into_iter().next(), floor) {
-            (Some(found), _) => LookupResult::Trip(Box::new(found.row)),
+        let is_fresh = found.as_ref().is_some_and(|found| found.is_fresh);
+        let result = match (found, floor) {
+            (Some(found), _) => Box::new(found.row).into(),
             (None, Some(forget)) if time_ms < forget.before_ms => {
                 LookupResult::Gone { device_id: device_id.to_owned(), forget }
             }
@@ -225,7 +239,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         Ok(found)
     }
 
-    /// The last trip of a device before a time that no trip covers, and the first one after it.
+    /// The last trip of a device before a time that none covers, and the first one after it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -234,13 +248,14 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         device_id: &str,
         time_ms: DeviceTime,
     ) -> Result<(Option<FreshRow>, Option<FreshRow>)> {
-        let neighbour = |order| self.neighbour(device_id, time_ms, order);
+        let neighbour = |order| self.neighbour(device_id, Kinds::Trips, time_ms, order);
         try_join(neighbour(Order::Desc), neighbour(Order::Asc)).await
     }
 
     async fn neighbour(
         &self,
         device_id: &str,
+        kinds: Kinds,
         time_ms: DeviceTime,
         order: Order,
     ) -> Result<Option<FreshRow>> {
@@ -251,13 +266,13 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         let answer = self.read_memory(device_id, span, order, 1).await;
         if answer.is_some_and(|answer| !answer.rows.is_empty()) {
             // It may have a newer version of the stored trip, or one that is erased.
-            return Ok(self.range(device_id, span, order, 1).await?.rows.pop());
+            return Ok(self.range(device_id, kinds, span, order, 1).await?.rows.pop());
         }
-        let found = self.store.neighbour(device_id, time_ms, order).await?;
+        let found = self.store.neighbour(device_id, kinds, time_ms, order).await?;
         Ok(found.map(|row| FreshRow { row, is_fresh: false }))
     }
 
-    /// At most `limit` trips of a device that overlap `from_ms..=upto_ms`, each once, ordered by
+    /// At most `limit` segments of a device that overlap `from_ms..=upto_ms`, each once, ordered by
     /// `start_time`.
     ///
     /// # Errors
@@ -265,6 +280,7 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
     pub async fn range(
         &self,
         device_id: &str,
+        kinds: Kinds,
         (mut from_ms, mut upto_ms): (DeviceTime, DeviceTime),
         order: Order,
         limit: usize,
@@ -277,14 +293,15 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
             let known = answer.as_ref().and_then(|answer| answer.complete_before);
             complete_before = complete_before.min(known);
             let in_memory = answer.map_or_else(Vec::new, |answer| answer.rows);
-            let stored = self.store.range(device_id, from_ms, upto_ms, order, limit).await?;
+            let stored = self.store.range(device_id, kinds, from_ms, upto_ms, order, limit).await?;
             let listed = Listed::new([&stored, &in_memory], order, limit);
             let has_floor = !in_memory.is_empty();
             let mut rows = join(stored, in_memory);
             if has_floor && !self.remove_erased(device_id, &mut rows, &mut floor).await? {
                 continue;
             }
-            rows.retain(|found| listed.has(&found.row, order));
+            // One of the other kind in memory hid what it came from.
+            rows.retain(|found| kinds.has(found.row.kind) && listed.has(&found.row, order));
             found.append(&mut rows);
             // A trip that extends past what was listed is found again, perhaps as a later version.
             found = resolve_overlaps(found);

@@ -1,4 +1,4 @@
-//! Looks up trips by id, in any form.
+//! Looks up trips and stops: by time, or by id in any form.
 
 pub(super) mod days;
 mod device_pages;
@@ -11,6 +11,7 @@ use super::skip::{Missing, collecting};
 use super::{DeviceScope, Forget, Result, TripRow, TripStore, was_erased};
 use crate::identity::UuidId;
 use crate::model::scalar::DeviceTime;
+use crate::segment::Kind;
 use crate::timeline::day_of;
 
 /// The result of a lookup by id or time.
@@ -18,6 +19,8 @@ use crate::timeline::day_of;
 pub enum LookupResult {
     /// The trip that covers the time.
     Trip(Box<TripRow>),
+    /// No trip: the stop that covers the time.
+    Stop(Box<TripRow>),
     /// No trip: a forget erased the trips up to a later time.
     Gone {
         /// Device id.
@@ -25,11 +28,20 @@ pub enum LookupResult {
         /// The forget that erased them.
         forget: Forget,
     },
-    /// No trip, and no forget for that time.
+    /// Neither, and no forget for that time.
     Unknown,
 }
 
-/// Finds the trip of a device that covers a time (ms since 1970).
+impl From<Box<TripRow>> for LookupResult {
+    fn from(row: Box<TripRow>) -> Self {
+        match row.kind {
+            Kind::Trip => Self::Trip(row),
+            Kind::Stop => Self::Stop(row),
+        }
+    }
+}
+
+/// Finds the segment of a device that covers a time (ms since 1970).
 ///
 /// # Errors
 /// The store cannot be read.
@@ -39,14 +51,14 @@ async fn find_at<S: TripStore>(
     time_ms: DeviceTime,
 ) -> Result<LookupResult> {
     if let Some(row) = covering(store, device_id, time_ms).await? {
-        return Ok(LookupResult::Trip(Box::new(row)));
+        return Ok(Box::new(row).into());
     }
     let forget = was_erased(store, device_id, time_ms).await?;
     let device_id = device_id.to_owned();
     Ok(forget.map_or(LookupResult::Unknown, |forget| LookupResult::Gone { device_id, forget }))
 }
 
-/// The trip of a device that covers a time.
+/// The segment of a device that covers a time.
 ///
 /// # Errors
 /// `StoreError::Malformed` if a row covers the time, and none that can be decoded; or the store

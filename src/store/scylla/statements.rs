@@ -100,7 +100,7 @@ statements! { TripStatements, consistency =>
              WHERE device_id = ? AND bucket = ? AND end_time = ? AND start_time = ?",
     // From one replica, as it names some columns only.
     ends_of_day: Mode::OneReplica(consistency) =>
-        "SELECT end_time, start_time, t_star, version, end_lat, end_lon FROM trips
+        "SELECT end_time, start_time, t_star, version, end_lat, end_lon, kind FROM trips
              WHERE device_id = ? AND bucket = ? ORDER BY end_time DESC, start_time DESC LIMIT ?",
     days: Mode::Listed =>
         "SELECT bucket FROM days_of_device WHERE device_id = ?

@@ -15,6 +15,7 @@ use crate::identity::{self, SHARDS};
 use crate::model::epoch::Epoch;
 use crate::model::reason::SkipReason;
 use crate::model::scalar::{Day, DeviceTime, Offset, Version};
+use crate::segment::Kind;
 use crate::store::positions::KeptPositions;
 use crate::store::skip::{self, is_whole};
 use crate::store::{
@@ -36,8 +37,15 @@ const NEAREST: usize = 4;
 const MAX_LISTED: usize = 50_000;
 
 /// End, start, `t_star`, version and last position of a row. Only the key is always present.
-type EndRow =
-    (CqlTimestamp, CqlTimestamp, Option<CqlTimestamp>, Option<i64>, Option<f64>, Option<f64>);
+type EndRow = (
+    CqlTimestamp,
+    CqlTimestamp,
+    Option<CqlTimestamp>,
+    Option<i64>,
+    Option<f64>,
+    Option<f64>,
+    Option<String>,
+);
 
 impl<C: Cql> Shared<C> {
     /// Adds an entry to an index of days.
@@ -86,27 +94,31 @@ impl<C: Cql> Shared<C> {
         }
     }
 
-    /// The end of a trip, if the row has a version and the columns. Counts any other row.
+    /// The end of a segment, if the row has a version and the columns. Counts any other row.
     fn valid_end(&self, device_id: &str, day: Day, row: EndRow) -> Option<TripEnd> {
-        let (end, start, t_star, version, lat, lon) = row;
+        let (end, start, t_star, version, lat, lon, kind) = row;
         let (end_ms, start_ms) = (DeviceTime(end.0), DeviceTime(start.0));
         let Some(version) = version.map(Version) else {
             self.foreign_rows.add(1);
             telemetry::skipped(SkipReason::NoVersion);
             return None;
         };
-        let (Some(t_star), Some(lat), Some(lon)) = (t_star, lat, lon) else {
+        let kind = kind.as_deref().map(Kind::from_name);
+        // As whole rows have it, so that a fault is logged once.
+        let reason = if kind == Some(None) { "its kind is not valid" } else { INCOMPLETE };
+        let (Some(t_star), Some(lat), Some(lon), Some(Some(kind))) = (t_star, lat, lon, kind)
+        else {
             skip::malformed(&RowError {
                 device: device_id.to_owned(),
                 bucket: day.start_ms(),
                 start_ms,
                 end_ms,
-                reason: INCOMPLETE.to_owned(),
+                reason: reason.to_owned(),
             });
             return None;
         };
         let t_star_ms = DeviceTime(t_star.0);
-        Some(TripEnd { t_star_ms, start_ms, end_ms, version, lat, lon })
+        Some(TripEnd { kind, t_star_ms, start_ms, end_ms, version, lat, lon })
     }
 
     /// Rows of a device in a day that end at or after a time, by end, as they are stored.

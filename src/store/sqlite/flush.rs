@@ -206,7 +206,7 @@ impl SqliteStore {
     /// The database fails.
     pub fn count_trips(&self) -> Result<u64> {
         // Counts home rows only: the copy in the day of the start.
-        let count = "SELECT count(*) FROM trips WHERE start_time >= bucket";
+        let count = "SELECT count(*) FROM trips WHERE start_time >= bucket AND kind = 'trip'";
         let counted = self.select("counting trips", count, [], |row| row.get::<_, i64>(0))?;
         Ok(counted.first().copied().unwrap_or_default().cast_unsigned())
     }

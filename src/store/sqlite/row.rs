@@ -123,6 +123,11 @@ macro_rules! define_values {
 
 trip_columns!(define_values);
 
+/// Reads a kind of segment.
+pub(super) fn kind(row: &Row<'_>, at: usize) -> rusqlite::Result<Kind> {
+    <kind::SegmentKind as SqlKind>::read(row, at)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -3,12 +3,13 @@
 use super::SqliteStore;
 use crate::store::Result;
 
-/// The first copy of a trip that has another id, version or driver than its row for other programs.
-/// A copy in a later day may have no such row: a newer trip took it.
+/// The first copy of a trip that has another id, version or driver than its row for other programs,
+/// or of a stop that has one. A copy in a later day may have no such row: a newer trip took it.
 const OTHER_ROW: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS t
      LEFT JOIN trip_rows AS r ON r.device_id = t.device_id
        AND r.start_ms = t.start_time AND r.end_ms = t.end_time
-     WHERE CASE WHEN r.device_id IS NULL THEN t.bucket = t.start_time - t.start_time % 86400000
+     WHERE CASE WHEN t.kind = 'stop' THEN r.device_id IS NOT NULL
+       WHEN r.device_id IS NULL THEN t.bucket = t.start_time - t.start_time % 86400000
        ELSE r.t_star_ms <> t.t_star OR r.version <> t.version OR r.driver IS NOT t.driver END
      LIMIT 1";
 

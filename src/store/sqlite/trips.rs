@@ -141,13 +141,14 @@ const DEVICES: &str = "SELECT device_id FROM days_of_device WHERE device_id > ?1
 const DEVICES_OF_SHARD: &str = "SELECT device_id FROM device_days WHERE device_id > ?1
      AND bucket = ?3 AND shard = ?4 ORDER BY device_id ASC LIMIT ?2";
 
-/// The bucket is the last column.
+/// The kind has the place that it has in whole rows, so that a fault is logged once. The bucket is
+/// the last column.
 const ENDS_OF_DAY: &str =
-    "SELECT device_id, end_time, start_time, t_star, version, end_lat, end_lon,
+    "SELECT device_id, end_time, start_time, t_star, kind, version, end_lat, end_lon,
      bucket FROM trips WHERE device_id = ?1 AND bucket = ?2
      ORDER BY end_time DESC, start_time DESC LIMIT ?3";
 
-const END_BUCKET: usize = 7;
+const END_BUCKET: usize = 8;
 
 const LISTING: &str = "listing devices";
 
@@ -156,9 +157,10 @@ fn read_end(row: &Row<'_>) -> rusqlite::Result<TripEnd> {
         end_ms: DeviceTime(row.get(1)?),
         start_ms: DeviceTime(row.get(2)?),
         t_star_ms: DeviceTime(row.get(3)?),
-        version: Version(row.get(4)?),
-        lat: row.get(5)?,
-        lon: row.get(6)?,
+        kind: row::kind(row, 4)?,
+        version: Version(row.get(5)?),
+        lat: row.get(6)?,
+        lon: row.get(7)?,
     })
 }
 

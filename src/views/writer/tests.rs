@@ -85,7 +85,7 @@ fn written(form: Form, with_path: bool, rows: &[TripRow], extras: &Extras) -> St
 }
 
 const MERGED: &str = concat!(
-    r#"{"id":"truck-17~20261120T213800.123Z","device_id":"truck-17","#,
+    r#"{"id":"truck-17~20261120T213800.123Z","device_id":"truck-17","kind":"trip","#,
     r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
     r#""end_time":"2026-11-20T21:44:40.123Z","duration_s":400.0,"samples":3,"#,
     r#""distance_m":16922.8,"avg_speed_mps":42.31,"max_speed_mps":10.5,"jumps":null,"#,
@@ -120,7 +120,7 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
     };
     let text = written(Form::Ndjson, false, &[single("a~b")], &extras);
     let expected = concat!(
-        r#"{"id":"a~7eb~20261120T213800.123Z","device_id":"a~b","#,
+        r#"{"id":"a~7eb~20261120T213800.123Z","device_id":"a~b","kind":"trip","#,
         r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
         r#""end_time":"2026-11-20T21:38:00.123Z","duration_s":0.0,"samples":1,"#,
         r#""distance_m":0.0,"avg_speed_mps":null,"max_speed_mps":null,"jumps":null,"driver":null,"#,
@@ -204,7 +204,7 @@ fn an_array_is_valid_json_even_when_empty() {
 fn csv_has_a_header_and_quotes_where_needed() {
     let none = Extras::default();
     let empty = written(Form::Csv, false, &[], &none);
-    let header = "id,device_id,t_star,start_time,end_time,duration_s,samples,distance_m,\
+    let header = "id,device_id,kind,t_star,start_time,end_time,duration_s,samples,distance_m,\
                   avg_speed_mps,max_speed_mps,jumps,driver,start_lat,start_lon,end_lat,end_lon,\
                   bbox_west,bbox_south,bbox_east,bbox_north,absorbed,version";
     assert_eq!(empty.trim_end(), header);

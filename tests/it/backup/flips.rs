@@ -8,8 +8,8 @@ use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::backup::check;
 use tstar::internals::ops::export::{Selection, export};
 use tstar::internals::ops::trip_list::TripSpan;
-use tstar::internals::store::AnyStore;
 use tstar::internals::store::sqlite::SqliteStore;
+use tstar::internals::store::{AnyStore, Kinds};
 use tstar::internals::views::{Detail, Extras, Form, TripWriter};
 
 use crate::cli::{Folder, minutes};
@@ -22,7 +22,7 @@ fn exported(file: &Path) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
     let detail = Detail { path: true, ..Detail::default() };
     let mut writer = TripWriter::new(&mut out, Form::Ndjson, detail)?;
-    block_on(export(&store, &Selection::new(None, all, Vec::new())?, |(row, _)| {
+    block_on(export(&store, &Selection::new(None, Kinds::All, all, Vec::new())?, |(row, _)| {
         Ok(writer.write(row, &Extras::default())?)
     }))?;
     writer.finish()?;
@@ -79,7 +79,7 @@ fn a_column_that_does_not_follow_from_the_path_is_named() {
         ),
         ("ids = '{\"7\": [2]}'", "the id of 7 ms lies outside the trip"),
         ("t_star = t_star + 1", "is live, and t_star is"),
-        ("kind = 'stop'", "its kind is stop, and every row is a trip so far"),
+        ("kind = 'stop'", "a sample of the stop is moving"),
         ("kind = 'pause'", "its kind is not valid"),
         ("ids = substr(ids, 1, length(ids) - 2) || '9]}'", "tables `trips` and `trip_rows` differ"),
         ("version = version + 2", "tables `trips` and `trip_rows` differ"),

@@ -8,16 +8,17 @@ use std::sync::Mutex;
 use serde_json::Value;
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::model::time::parse_time;
-use tstar::internals::store::{DeviceScope, Forget, Order, TripRow, TripStore};
+use tstar::internals::store::{DeviceScope, Forget, Kinds, Order, TripRow, TripStore};
 
 use crate::hostile::judge::{Verdict, judge};
 use crate::topic::StoredRecord;
 use tstar_sim::model::legs::{Point, legs};
 use tstar_sim::model::literal::{Device, Limits, Trip};
-use tstar_sim::model::{Fix, literal};
+use tstar_sim::model::{Class, Fix, literal};
 
 /// The limits of the default rules.
-pub const LIMITS: Limits = Limits { max_gap: 300_000, max_samples: 100_000 };
+pub const LIMITS: Limits =
+    Limits { max_gap: 300_000, min_stop: Some(300_000), max_samples: 100_000 };
 
 /// A clock for bad times, which are centuries away.
 const NOW_MS: i64 = 1_795_210_680_123;
@@ -65,7 +66,9 @@ fn sample(line: &[u8], element: Option<u32>) -> Read {
     let value: Value = serde_json::from_slice(line).unwrap();
     let e7 = |name: &str| (value[name].as_f64().unwrap() * 1e7).round() as i32;
     let driver = value["driver"].as_str().map(interned);
-    Read::Sample { device, fix: Fix { time, place: 0, driver }, at: (e7("lat"), e7("lon")) }
+    let class = Class::new(value["speed"].as_f64(), value["ignition"].as_bool());
+    let fix = Fix { time, place: 0, driver, class };
+    Read::Sample { device, fix, at: (e7("lat"), e7("lon")) }
 }
 
 /// A name that lives as long as the process: there are few.
@@ -291,7 +294,14 @@ impl Expected {
 pub async fn rows(store: &impl TripStore) -> Vec<TripRow> {
     let mut rows = Vec::new();
     for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
-        let all = store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, usize::MAX);
+        let all = store.range(
+            &device,
+            Kinds::All,
+            DeviceTime::MIN,
+            DeviceTime::MAX,
+            Order::Asc,
+            usize::MAX,
+        );
         rows.append(&mut all.await.unwrap());
     }
     rows

@@ -12,8 +12,8 @@ use tstar::internals::store::memory::ApplyRows as _;
 use crate::conformance::{at, trip};
 use crate::faults::until;
 use crate::keyspace::{ClusteringOrder, Keyspace};
-use tstar_sim::model::Fix;
 use tstar_sim::model::literal::{Device, Did, Limits};
+use tstar_sim::model::{Class, Fix};
 
 const DEVICES: usize = 12;
 
@@ -33,13 +33,13 @@ async fn write(
     (covered, found): (&Covered, &AtomicUsize),
 ) -> usize {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let limits = Limits { max_gap: 5, max_samples: 1000 };
+    let limits = Limits { max_gap: 5, min_stop: None, max_samples: 1000 };
     let (mut model, mut known, mut over_midnight) = (Device::new(limits), BTreeSet::new(), 0);
     for nth in 1..=ARRIVALS.0 {
         let within = u64::try_from(2 * ARRIVALS.1).unwrap();
         let time = i64::try_from(random.next_u64() % within).unwrap() - ARRIVALS.1;
         let version = 2 * i64::try_from(nth).unwrap();
-        let did = model.arrive(version, Fix { time, place: 0, driver: None });
+        let did = model.arrive(version, Fix { time, place: 0, driver: None, class: Class::Moving });
         if matches!(did, Did::Duplicate { .. }) {
             continue;
         }

@@ -14,7 +14,7 @@ use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::{Batch, Decoder};
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{Forget, Order, TripStore};
+use tstar::internals::store::{Forget, Kinds, Order, TripStore};
 
 use super::{sample, send_to};
 use crate::cli::Folder;
@@ -162,8 +162,10 @@ fn replay_and_verify_agree_with_what_two_processes_decided() {
     let store = keyspace.store();
     keyspace.runtime.block_on(async {
         for name in &names {
-            let trips =
-                store.range(name, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 9).await.unwrap();
+            let trips = store
+                .range(name, Kinds::All, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 9)
+                .await
+                .unwrap();
             let claimed = store.claimed(name, 1).await.unwrap();
             assert!(!trips.is_empty() && trips.iter().all(|trip| Some(trip.partition) == claimed));
         }

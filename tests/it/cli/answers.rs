@@ -7,9 +7,10 @@ use serde_json::json;
 use super::{Folder, Ran, keys, minutes};
 
 /// Keys of a trip, in the contract's order.
-pub const TRIP: [&str; 19] = [
+pub const TRIP: [&str; 20] = [
     "id",
     "device_id",
+    "kind",
     "t_star",
     "start_time",
     "end_time",

@@ -272,9 +272,9 @@ fn ids_are_decoded_without_a_store() {
 #[test]
 fn config_show_prints_a_valid_settings_file() {
     let folder = Folder::with("settings.toml", "max_gap = \"1m\"\n");
-    let shown = folder.text("config show --config settings.toml --settle 2h --drop-ignition-off");
+    let shown = folder.text("config show --config settings.toml --settle 2h --keep-zero-position");
     assert!(shown.contains("# settings.toml:1\n") && shown.contains("# --settle\n"), "{shown}");
-    assert!(shown.contains("drop_ignition_off = true"), "{shown}");
+    assert!(shown.contains("keep_zero_position = true"), "{shown}");
     folder.write("copy.toml", &shown);
     assert_eq!(folder.text("config check copy.toml"), "ok\n");
     folder.run("config show --max-gap 5").ends(2).prints_nothing();

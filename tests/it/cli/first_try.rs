@@ -91,10 +91,10 @@ fn problems_are_reported_if_most_samples_could_not_be_used() {
     assert_eq!(again["problems"], problems);
     // Duplicates and dropped samples could be used.
     folder.run("ingest half --store sqlite:m.db --json").ends(0);
-    let all = "--drop-ignition-off --store sqlite:d.db --json";
-    folder.write("off", minutes("truck-17", &[0]).replace('}', ",\"ignition\":false}"));
+    let all = "--max-accuracy 10 --store sqlite:d.db --json";
+    folder.write("off", minutes("truck-17", &[0]).replace('}', ",\"accuracy\":50}"));
     let dropped = folder.run(&format!("ingest off {all}")).ends(0).json();
-    assert_eq!(dropped["dropped"], json!({"ignition_off": 1}));
+    assert_eq!(dropped["dropped"], json!({"bad_fix": 1}));
 }
 
 /// Samples every `seconds`, each this far north of the one before, m, and with this speed.
@@ -131,7 +131,7 @@ fn a_heartbeat_as_long_as_the_gap_is_warned_of() {
     let found = [("heartbeat_near_gap".to_owned(), 35)];
     assert_eq!(warnings(&parked, ""), found);
     assert_eq!(warnings(&parked, "--max-gap 290s"), found);
-    for flags in ["--max-gap 10m", "--max-gap 2m", "--min-speed 1"] {
+    for flags in ["--max-gap 10m", "--max-gap 2m"] {
         assert_eq!(warnings(&parked, flags), [], "{flags}");
     }
     assert_eq!(warnings(&track(36, 300, 3000.0, 10.0), ""), [], "it drives");

@@ -154,21 +154,21 @@ fn units_are_found_by_their_magnitude_and_the_track() {
 }
 
 #[test]
-fn a_heartbeat_while_parked_is_found_and_dropped() {
+fn a_heartbeat_while_parked_is_found_and_stands() {
     let parked = track(1000, 30, (290, 0.0), 0.0);
     let folder = Folder::with("log", track(0, 90, (10, 100.0), 10.0) + &parked);
     let found = inspect(&folder, "log");
     let interval = found["heartbeat"]["interval_s"].as_f64().unwrap();
     assert!((285.0..295.0).contains(&interval), "{interval}");
     assert_eq!(
-        (&found["heartbeat"]["stops"], flag(&found, "--min-speed")),
+        (&found["heartbeat"]["stops"], flag(&found, "--stop-speed")),
         (&json!(1), &json!("1"))
     );
     run_printed(&folder, &found, "--json").ends(0);
     assert_eq!(folder.trips("trips.db")[0]["duration_s"], 890.0, "the trip ends at the stop");
     let with_gap = inspect(&folder, "log --max-gap 7m");
     let command = with_gap["command"].as_str().unwrap();
-    assert_eq!(command, "tstar ingest log --max-gap 7m --min-speed 1");
+    assert_eq!(command, "tstar ingest log --max-gap 7m --stop-speed 1");
 }
 
 #[test]

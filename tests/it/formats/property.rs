@@ -9,7 +9,7 @@ use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::source::{Batch, SourceError};
 use tstar::internals::store::memory::MemoryStore;
-use tstar::internals::store::{DeviceScope, Order, TripRow, TripStore as _};
+use tstar::internals::store::{DeviceScope, Kinds, Order, TripRow, TripStore as _};
 use tstar::path::{Path as TripPath, decode, encode};
 use tstar::{Sample, Version};
 
@@ -62,7 +62,8 @@ fn trips(format: &Format, points: &[Point], folder: &Path) -> (Vec<TripRow>, u64
         let mut rows = Vec::new();
         for device in store.devices(DeviceScope::All, None, usize::MAX).await.unwrap() {
             let range = (DeviceTime::MIN, DeviceTime::MAX);
-            let of_device = store.range(&device, range.0, range.1, Order::Asc, usize::MAX).await;
+            let of_device =
+                store.range(&device, Kinds::All, range.0, range.1, Order::Asc, usize::MAX).await;
             rows.extend(of_device.unwrap());
         }
         for row in &mut rows {

@@ -10,7 +10,7 @@ use super::limits::gzip;
 use super::{Answer, Server, worked_example};
 use crate::cli::{Folder, minutes};
 use crate::faults::store::waiting;
-use crate::formats::{comparable, expected};
+use crate::formats::{Ends, comparable, expected};
 use crate::servers::LIMIT;
 use crate::servers::ready::until;
 use crate::support::data;
@@ -25,29 +25,19 @@ struct App {
     file: &'static str,
     answer: &'static str,
     has_driver: bool,
+    ends: Ends,
+}
+
+const fn app(name: &'static str, file: &'static str) -> App {
+    App { name, file, answer: "{}", has_driver: false, ends: Ends::Standing }
 }
 
 const APPS: [App; 5] = [
-    App {
-        name: "owntracks",
-        file: "owntracks/http-bodies.ndjson",
-        answer: "[]",
-        has_driver: false,
-    },
-    App {
-        name: "overland",
-        file: "overland/batches.ndjson",
-        answer: r#"{"result":"ok"}"#,
-        has_driver: false,
-    },
-    App { name: "traccar", file: "traccar/kafka.tsv", answer: "{}", has_driver: true },
-    App {
-        name: "traccar-client",
-        file: "traccar-client/bodies.ndjson",
-        answer: "{}",
-        has_driver: false,
-    },
-    App { name: "flespi", file: "flespi/http-stream.ndjson", answer: "{}", has_driver: false },
+    App { answer: "[]", ends: Ends::Silence, ..app("owntracks", "owntracks/http-bodies.ndjson") },
+    App { answer: r#"{"result":"ok"}"#, ..app("overland", "overland/batches.ndjson") },
+    App { has_driver: true, ends: Ends::Ignition, ..app("traccar", "traccar/kafka.tsv") },
+    app("traccar-client", "traccar-client/bodies.ndjson"),
+    App { ends: Ends::Ignition, ..app("flespi", "flespi/http-stream.ndjson") },
 ];
 
 impl App {
@@ -73,7 +63,7 @@ impl App {
 
     /// The reference trips, as this format has them.
     fn trips(&self) -> Vec<Value> {
-        expected(["van-1", "van-2"], self.has_driver)
+        expected(["van-1", "van-2"], self.has_driver, self.ends)
     }
 }
 

@@ -186,11 +186,11 @@ fn foreign_records_and_a_client_that_is_ahead(topic: &Topic, run: &Server, marks
     let ahead = ahead(marks[0], marks[1], 2);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| run.get(&format!("/v1/changes?after={ahead}")));
-        send(br#"{"type":"grown"}"#);
+        send(br#"{"type":"changed"}"#);
         let page = waiting.join().unwrap().is(200).json();
         assert_eq!(page, json!({"changes": [], "next": ahead}));
     });
     let page = run.get(&format!("/v1/changes?after={}", marks[1])).is(200).json();
-    let event = json!({"seq": ahead, "event": {"type": "grown"}});
+    let event = json!({"seq": ahead, "event": {"type": "changed"}});
     assert_eq!(page, json!({"changes": [event], "next": ahead}));
 }

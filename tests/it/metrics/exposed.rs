@@ -34,13 +34,13 @@ fn a_run_exposes_every_metric_and_counts_what_its_summary_says() {
     let Some(topic) = Topic::new(4) else { return };
     let folder = Folder::new();
     let fleet = "simulate --devices 20 --samples 20000 --seed 5 --bad 0.01";
-    let lines = folder.run(fleet).ends(0).stdout;
+    let mut lines = folder.run(fleet).ends(0).stdout;
+    let zero = r#"{"device_id":"van","time":"2025-01-02T00:00:00Z","lat":0,"lon":0}"#;
+    lines.extend(format!("{zero}\n").into_bytes());
     topic.send_lines(&lines, "no-device");
     let address = format!("127.0.0.1:{}", free_port());
-    let words = format!(
-        "run {} --store sqlite:t.db --from earliest --listen {address} --min-speed 12",
-        topic.flags()
-    );
+    let words =
+        format!("run {} --store sqlite:t.db --from earliest --listen {address}", topic.flags());
     let running = start(&folder, &words);
     until_read(&folder, "t.db", &topic);
     // Requests over HTTP are counted, too, once they are answered.

@@ -30,11 +30,11 @@ fn other_stores() {
             ],
         ),
         typed(
-            "ingest log --min-speed 1.5",
+            "ingest log --stop-speed 1.5",
             78,
             [
                 "built with other rules",
-                "min_speed: the store has none, requested 1.5",
+                "stop_speed: the store has 0.5, requested 1.5",
                 "`tstar rebuild --into` with these rules as flags",
             ],
         ),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::segment::{Segment, SegmentRules, Timeline};
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
-use tstar::internals::store::{Order, TripRow, TripStore};
+use tstar::internals::store::{Kinds, Order, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, READINGS, Reading, Sample};
 
 use crate::support::block_on;
@@ -58,7 +58,10 @@ async fn read(store: &MemoryStore, log: &[i64], piece: Range<usize>, each: usize
 }
 
 async fn all(store: &MemoryStore) -> Vec<TripRow> {
-    store.range(DEVICE, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 10_000).await.unwrap()
+    store
+        .range(DEVICE, Kinds::All, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 10_000)
+        .await
+        .unwrap()
 }
 
 /// Arrivals, the cuts between pieces, and how far each piece reaches back into the one before.

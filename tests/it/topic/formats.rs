@@ -6,7 +6,7 @@ use tstar::internals::model::partitioner::Partitioner;
 use super::{Topic, drain, start};
 use crate::cli::Folder;
 use crate::faults::until;
-use crate::formats::{comparable, expected};
+use crate::formats::{Ends, comparable, expected};
 use crate::servers::{send_by_java, send_by_kcat};
 use crate::support::data;
 
@@ -28,21 +28,21 @@ fn send_as_kcat(topic: &Topic, lines: &str) -> Option<()> {
 #[test]
 fn every_topic_gives_the_reference_trips() {
     let (vans, vins) = (["van-1", "van-2"], ["5YJ3E1EA0PF000001", "5YJ3E1EA0PF000002"]);
-    for (file, preset, devices, has_driver) in [
-        ("traccar/kafka.tsv", "traccar", vans, true),
-        ("traccar/kafka-epoch-ms.tsv", "traccar", vans, true),
-        ("traccar/kafka-offset-0000.tsv", "traccar", vans, true),
-        ("owntracks/mqtt-to-kafka.tsv", "owntracks", vans, false),
-        ("mqtt-bridge/emqx.tsv", "emqx", vans, false),
-        ("hfp/mqtt-to-kafka.tsv", "hfp", vans, false),
-        ("nammayatri/kafka.tsv", "namma-yatri", vans, false),
-        ("tesla/kafka-V-decoded.tsv", "tesla", vins, false),
+    for (file, preset, devices, has_driver, ends) in [
+        ("traccar/kafka.tsv", "traccar", vans, true, Ends::Ignition),
+        ("traccar/kafka-epoch-ms.tsv", "traccar", vans, true, Ends::Ignition),
+        ("traccar/kafka-offset-0000.tsv", "traccar", vans, true, Ends::Ignition),
+        ("owntracks/mqtt-to-kafka.tsv", "owntracks", vans, false, Ends::Silence),
+        ("mqtt-bridge/emqx.tsv", "emqx", vans, false, Ends::Silence),
+        ("hfp/mqtt-to-kafka.tsv", "hfp", vans, false, Ends::Standing),
+        ("nammayatri/kafka.tsv", "namma-yatri", vans, false, Ends::Standing),
+        ("tesla/kafka-V-decoded.tsv", "tesla", vins, false, Ends::Standing),
     ] {
         for send in [send, send_as_kcat] {
             let Some(topic) = Topic::new(1) else { return };
             let folder = Folder::new();
             let Some(()) = send(&topic, &text(file)) else { return };
-            check_trips(&topic, &folder, preset, &expected(devices, has_driver));
+            check_trips(&topic, &folder, preset, &expected(devices, has_driver, ends));
         }
     }
 }
@@ -76,7 +76,12 @@ fn a_header_names_the_device() {
     let properties = ["parse.headers=true", "parse.key=true"];
     let sent = send_by_java(&topic.brokers, &topic.name, &properties, &lines);
     let Some(()) = sent else { return };
-    check_trips(&topic, &Folder::new(), "owntracks", &expected(["van-1", "van-2"], false));
+    check_trips(
+        &topic,
+        &Folder::new(),
+        "owntracks",
+        &expected(["van-1", "van-2"], false, Ends::Silence),
+    );
     // By kcat, each device at once: its headers are those of all its records.
     let Some(topic) = Topic::new(1) else { return };
     for device in ["van-1", "van-2"] {
@@ -87,7 +92,12 @@ fn a_header_names_the_device() {
         let sent = send_by_kcat(&topic.brokers, &topic.name, &[&header], &lines);
         let Some(()) = sent else { return };
     }
-    check_trips(&topic, &Folder::new(), "owntracks", &expected(["van-1", "van-2"], false));
+    check_trips(
+        &topic,
+        &Folder::new(),
+        "owntracks",
+        &expected(["van-1", "van-2"], false, Ends::Silence),
+    );
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn flat(trip: &Value) -> Value {
         "jumps",
         "driver",
         "version",
+        "kind",
     ];
     for name in as_is {
         flat[name] = trip[name].clone();

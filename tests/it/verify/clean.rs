@@ -12,7 +12,7 @@ use tstar::internals::ops::verify::compare::compare;
 use tstar::internals::segment::Kind;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{AnyStore, DeviceScope, Forget, TripRow, TripStore};
+use tstar::internals::store::{AnyStore, DeviceScope, Forget, Kinds, TripRow, TripStore};
 use tstar::internals::timeline::DAY_MS;
 
 use super::{FIRST_DAY, ImportedStore, below, compare_all, lines, signed};
@@ -51,7 +51,7 @@ fn nothing_is_found_in_an_untouched_store() {
         for device in block_on(found.devices(DeviceScope::All, None, 10)).unwrap() {
             let (all, asc) =
                 ((DeviceTime::MIN, DeviceTime::MAX), tstar::internals::store::Order::Asc);
-            let rows = block_on(found.range(&device, all.0, all.1, asc, 1000)).unwrap();
+            let rows = block_on(found.range(&device, Kinds::All, all.0, all.1, asc, 1000)).unwrap();
             merged += rows.iter().filter(|row| row.absorbed().next().is_some()).count();
             over += rows.iter().filter(|row| row.days().count() > 1).count();
         }

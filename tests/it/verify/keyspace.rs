@@ -13,7 +13,7 @@ use tstar::internals::ops::verify::DifferenceKind;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::raw::COLUMNS;
 use tstar::internals::store::sqlite::SqliteStore;
-use tstar::internals::store::{AnyStore, DeviceScope, Order, TripRow, TripStore};
+use tstar::internals::store::{AnyStore, DeviceScope, Kinds, Order, TripRow, TripStore};
 use tstar::internals::timeline::{DAY_MS, day_of};
 
 use super::file::Fault;
@@ -38,7 +38,8 @@ const KEY: [&str; 4] = ["device_id", "bucket", "end_time", "start_time"];
 fn rows(store: &SqliteStore) -> Vec<TripRow> {
     let mut all = Vec::new();
     for device in block_on(store.devices(DeviceScope::All, None, 1000)).unwrap() {
-        let rows = store.range(&device, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 10_000);
+        let rows =
+            store.range(&device, Kinds::All, DeviceTime::MIN, DeviceTime::MAX, Order::Asc, 10_000);
         all.extend(block_on(rows).unwrap());
     }
     for row in &mut all {

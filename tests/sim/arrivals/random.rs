@@ -4,12 +4,12 @@
 use super::rows::{Row, Rows, rows_of};
 use super::{arriving, assert_defined, assert_equal, assert_legs, did, for_model};
 use crate::counts;
-use crate::model::{Fix, literal};
+use crate::model::{Class, Fix, literal};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use tstar::internals::model::scalar::{DeviceTime, Version};
-use tstar::internals::segment::{Segment, SegmentRules, Timeline};
+use tstar::internals::segment::{Kind, Segment, SegmentRules, Timeline};
 
 const DAY: i64 = 86_400_000;
 
@@ -59,15 +59,25 @@ impl Log {
         let is_limited = !fills && dice.below(8) > 0;
         let max_samples = if is_limited { 1 + dice.below(7) } else { 100_000 };
         let max_gap_ms = unit * gap as i64;
-        let rules = SegmentRules { max_gap_ms, min_stop_ms: None, max_samples };
+        let min_stop_ms = dice.one_of(&[None, Some(unit), Some(3 * unit)]);
+        let rules =
+            SegmentRules { max_gap_ms, min_stop_ms, max_samples, ..SegmentRules::default() };
+        let classes: &[Class] = if dice.below(3) > 0 {
+            &[Class::Moving]
+        } else {
+            &[Class::Moving, Class::Moving, Class::Slow, Class::Separator]
+        };
         let units = 3 + dice.below(if fills { 50 } else { 100 });
         let mut version = 2 * dice.below(3) as i64;
-        let mut records: Vec<Record> = Vec::new();
+        let (mut records, mut by_time): (Vec<Record>, _) = (Vec::new(), BTreeMap::new());
         for _ in 0..=dice.below(40) {
             let jitter = dice.one_of(&[0, 0, 0, 1, -1]);
             let time = origin + unit * dice.below(units) as i64 + jitter;
             let driver = dice.one_of(&[None, None, Some("ann"), Some("bob")]);
-            let fix = Fix { time, place: dice.below(3) as i32, driver };
+            // Of samples of one time the first one counts: their order must not decide the class.
+            let class = *by_time.entry(time).or_insert_with(|| dice.one_of(classes));
+            let place = dice.below(3) as i32;
+            let fix = Fix { time, place, driver, class };
             match records.last_mut() {
                 Some((_, fixes)) if dice.below(4) == 0 => fixes.push(fix),
                 _ => records.push((version, vec![fix])),
@@ -98,6 +108,7 @@ struct Counts {
     new: usize,
     merges: usize,
     splits: usize,
+    turns: usize,
     applied: usize,
     duplicates: usize,
     conflicting: usize,
@@ -125,6 +136,10 @@ impl Counts {
                 self.applied += 1;
                 self.splits += 1;
             }
+            Did::Turn => {
+                self.applied += 1;
+                self.turns += 1;
+            }
             Did::Inside | Did::End | Did::Beginning => self.applied += 1,
         }
     }
@@ -146,10 +161,13 @@ impl Worker {
     /// Applies a record whole, after loading all that it needs.
     fn absorb(&mut self, rules: &SegmentRules, (version, fixes): &Record) -> Vec<literal::Did> {
         for fix in fixes {
-            let as_of = Version(*version);
-            let mut load = self.timeline.days_to_load(rules, DeviceTime(fix.time));
-            let rows = self.rows.load(rules, &mut load, as_of);
-            self.timeline.insert_loaded(rules, load.days(), rows, as_of);
+            let (as_of, time_ms) = (Version(*version), DeviceTime(fix.time));
+            // What a day has may ask for the day across a midnight.
+            while !self.timeline.is_loaded(rules, time_ms) {
+                let mut load = self.timeline.days_to_load(rules, time_ms);
+                let rows = self.rows.load(rules, &mut load, as_of);
+                self.timeline.insert_loaded(rules, load.days(), rows, as_of);
+            }
         }
         let absorb =
             |fix: &Fix| did(self.timeline.absorb(rules, arriving(*fix, *version), fix.driver));
@@ -185,7 +203,7 @@ fn whole(log: &Log) -> (Timeline, literal::Device) {
         owner.timeline.check();
         let trips: Vec<_> = owner.timeline.segments().collect();
         assert_equal(&trips, &device);
-        if !device.met_a_limit && !device.met_a_midnight {
+        if !device.met_a_limit && !device.met_a_cut {
             assert_defined(&trips, &arrived, log.rules.max_gap_ms);
         }
         published.extend(trips.iter().map(|trip| trip.t_star_ms()));
@@ -196,7 +214,7 @@ fn whole(log: &Log) -> (Timeline, literal::Device) {
     assert_legs(&trips, &device, None);
     assert_eq!(arrived.len(), counts.applied + counts.duplicates + counts.trip_full, "I3");
     assert_eq!(trips.iter().map(|trip| trip.samples()).sum::<usize>(), counts.applied, "I3");
-    if !device.met_a_midnight {
+    if !device.met_a_cut {
         assert_eq!(trips.len(), counts.new - counts.merges);
         let ids: usize = trips.iter().map(|trip| trip.outline().points.len()).sum();
         assert_eq!(ids, counts.new);
@@ -226,11 +244,11 @@ fn repeated(log: &Log, mut timeline: Timeline, device: &literal::Device) {
             assert_eq!(found, device.arrive(version, *fix), "{fix:?}");
             use literal::Did::{Duplicate, TripFull};
             let changes = !matches!(found, Duplicate { .. } | TripFull);
-            assert!(device.met_a_midnight || !changes, "{fix:?}: {found:?}");
+            assert!(device.met_a_cut || !changes, "{fix:?}: {found:?}");
         }
     }
     let is_same = timeline.segments().map(Row::from_trip).eq(before);
-    assert!(is_same || device.met_a_midnight);
+    assert!(is_same || device.met_a_cut);
 }
 
 /// Over a store, with flushes and evictions in between. Returns a worker as it was between two
@@ -287,19 +305,21 @@ fn recovered(log: &Log, device: &literal::Device, (crashed, at): (Worker, i64), 
     assert_equal(&owner.finish(&log.rules).iter().collect::<Vec<_>>(), device);
 }
 
+/// What a segment is, and its first and last time.
+type Span = (Kind, DeviceTime, DeviceTime);
+
+fn span(segment: &Segment) -> Span {
+    (segment.outline().kind, segment.start_ms(), segment.end_ms())
+}
+
 /// Another arrival order: the same spans, as long as no limit is reached.
-fn reordered(
-    log: &Log,
-    (spans, first): (&[(DeviceTime, DeviceTime)], &literal::Device),
-    dice: &mut Dice,
-) {
+fn reordered(log: &Log, (spans, first): (&[Span], &literal::Device), dice: &mut Dice) {
     let (timeline, device) = whole(&log.shuffled(dice));
     if device.met_a_limit {
         // A trip that a midnight cuts later was larger.
-        return assert!(device.met_a_midnight || first.met_a_midnight);
+        return assert!(device.met_a_cut || first.met_a_cut);
     }
-    let found = timeline.segments().map(|trip| (trip.start_ms(), trip.end_ms()));
-    assert!(found.eq(spans.iter().copied()));
+    assert!(timeline.segments().map(span).eq(spans.iter().copied()));
 }
 
 /// Whether the log reached a limit.
@@ -308,7 +328,7 @@ fn try_log(seed: u64) -> bool {
     let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
     let log = Log::random(&mut dice);
     let (timeline, device) = whole(&log);
-    let spans: Vec<_> = timeline.segments().map(|trip| (trip.start_ms(), trip.end_ms())).collect();
+    let spans: Vec<_> = timeline.segments().map(span).collect();
     repeated(&log, timeline, &device);
     let crashed = stored(&log, &device, &mut dice);
     recovered(&log, &device, crashed, &mut dice);
@@ -347,10 +367,11 @@ fn random_logs_have_what_they_are_for() {
         see("a record of several samples", log.records.iter().any(|record| record.1.len() > 1));
         see("several trips", device.trips.len() > 1);
         see("a limit", device.met_a_limit);
-        see("a cut at a midnight", device.met_a_midnight);
+        see("a cut", device.met_a_cut);
+        see("a stop", device.trips.iter().any(|trip| trip.is_stop));
     }
     println!("of 2,000 random logs: {seen:?}");
-    assert_eq!(seen.len(), 8);
+    assert_eq!(seen.len(), 9);
     for (what, logs) in seen {
         assert!(logs > 100, "{what}: only in {logs} of 2,000 logs");
     }

@@ -11,6 +11,7 @@ use tstar::internals::timeline::{Path, Sample};
 /// A trip as a store holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
+    pub kind: Kind,
     pub version: Version,
     pub ids: MintPoints,
     pub samples: Vec<(Sample, Option<String>)>,
@@ -21,7 +22,8 @@ impl Row {
         let driver = |at| trip.path().driver_at(at).map(str::to_owned);
         let samples = trip.path().iter().map(|sample| (sample, driver(sample.time_ms)));
         let ids = trip.outline().points.clone();
-        Self { version: trip.version(), ids, samples: samples.collect() }
+        let (kind, version) = (trip.outline().kind, trip.version());
+        Self { kind, version, ids, samples: samples.collect() }
     }
 
     pub fn trip(&self, rules: &SegmentRules) -> Segment {
@@ -30,7 +32,7 @@ impl Row {
         for (sample, driver) in &self.samples {
             path.name_driver(sample.time_ms, driver.as_deref());
         }
-        Segment::loaded(rules, Kind::Trip, self.ids.clone(), self.version, path)
+        Segment::loaded(rules, self.kind, self.ids.clone(), self.version, path)
     }
 
     pub fn start(&self) -> DeviceTime {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::store::{Order, TripRow, TripStore};
+use tstar::internals::store::{Kinds, Order, TripRow, TripStore};
 
 use super::cluster::{FEED, LETTERS};
 use super::group::Group;
@@ -80,7 +80,8 @@ fn check_trips(group: &Group<'_>, truth: &Truth) {
     let store = &group.shared.store;
     let trips = |device| {
         let all = (DeviceTime::MIN, DeviceTime::MAX);
-        block_on(store.range(&name(device), all.0, all.1, Order::Asc, usize::MAX)).unwrap()
+        block_on(store.range(&name(device), Kinds::All, all.0, all.1, Order::Asc, usize::MAX))
+            .unwrap()
     };
     let trips: Vec<TripRow> = DEVICES.flat_map(trips).collect();
     assert_eq!(trips.len(), truth.trips.len());

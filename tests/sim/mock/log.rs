@@ -18,8 +18,8 @@ use tstar::internals::source::Decoder;
 use tstar::internals::store::TripRow;
 
 use super::cluster::{Cluster, PARTITIONS, TOPIC};
-use crate::model::Fix;
 use crate::model::literal;
+use crate::model::{Class, Fix};
 use crate::protocol::log::{ENDLESS, ORIGIN, json, log_time, name};
 use crate::protocol::truth::row_of;
 use crate::support::Dice;
@@ -114,7 +114,7 @@ fn send(producer: &BaseProducer, dice: &mut Dice, nth: usize, known: &mut Known)
     let of_device = (nth / DEVICES.count()) as i64;
     let time = ORIGIN + (of_device * 10 + dice.between(0, 90)) * MINUTE;
     let driver = dice.one_of(&[None, None, None, Some("ann"), Some("bob")]);
-    let fix = Fix { time, place: (nth % PLACES) as i32, driver };
+    let fix = Fix { time, place: (nth % PLACES) as i32, driver, class: Class::Moving };
     let fix = (!dice.percent(4)).then_some(fix);
     let value = json(device, fix.as_ref(), nth).into_bytes();
     let key = name(device);
@@ -140,6 +140,7 @@ impl Truth {
         let (epoch, mut truth) = (epoch(), Self { ends: cluster.ends(TOPIC), ..Self::default() });
         let limits = literal::Limits {
             max_gap: epoch.rules.max_gap_ms,
+            min_stop: epoch.rules.min_stop_ms,
             max_samples: epoch.rules.max_samples as usize,
         };
         let epochs = [epoch];

@@ -14,4 +14,26 @@ pub struct Fix {
     pub place: i32,
     /// The driver, if the fix has one.
     pub driver: Option<&'static str>,
+    /// What it says about movement.
+    pub class: Class,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Moving,
+    /// Below the stop speed.
+    Slow,
+    /// The ignition is off.
+    Separator,
+}
+
+impl Class {
+    /// By the default rules, of a speed in m/s.
+    pub fn new(speed: Option<f64>, ignition: Option<bool>) -> Self {
+        match (ignition, speed) {
+            (Some(false), _) => Self::Separator,
+            (_, Some(speed)) if speed < 0.5 => Self::Slow,
+            _ => Self::Moving,
+        }
+    }
 }

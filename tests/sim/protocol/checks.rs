@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use tstar::internals::identity;
 use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset};
+use tstar::internals::segment::Kind as SegmentKind;
 use tstar::internals::store::TripRow;
 use tstar::internals::timeline::day_of;
 
@@ -38,11 +39,12 @@ const OF_DAY: &str =
 pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     let (committed, passed) = (world.committed(lane), world.passed(lane));
     let state = truth.state(lane, passed).iter();
-    for row in state.filter(|row| row.end_ms >= truth.floor(device_of(row))) {
+    for row in state {
         let holds = |found: &TripRow| found.overlaps(row) && found.version >= row.version;
         let mut is_in =
             |day: Day, pair: usize| world.trips_from(device_of(row), day, pair).iter().any(holds);
-        if !row.days().all(|day| (0..PAIRS.len()).all(|pair| is_in(day, pair))) {
+        let mut days = kept_times(row, truth).into_iter().map(day_of);
+        if !days.all(|day| (0..PAIRS.len()).all(|pair| is_in(day, pair))) {
             world.bad.insert("I6 rows");
         }
     }
@@ -86,19 +88,27 @@ fn announced<'e>(events: impl Iterator<Item = &'e Announced>, truth: &Truth) -> 
 /// I7: what was committed is found at any moment. I2: an id that was published resolves.
 pub fn reader(world: &mut World, truth: &Truth) {
     for row in &committed(world, truth) {
-        if row.end_ms < truth.floor(device_of(row)) {
+        // It may be split later, so that only its samples are certain to be covered.
+        let times = kept_times(row, truth);
+        if times.is_empty() {
             continue;
         }
-        // A midnight may cut it later, so that only its samples are certain to be covered.
-        let path = row.to_path().expect("the truth has whole rows");
-        let nth = world.dice.below(path.len());
-        let time_ms = path.iter().nth(nth).expect("it has as many").time_ms;
+        let time_ms = times[world.dice.below(times.len())];
         if world.covering(device_of(row), time_ms).is_none() {
             world.bad.insert("I7 not found");
         }
     }
     listing(world, truth);
-    let stays = |trip: &&Announced| trip.end >= truth.floor(trip.device);
+    let end = truth.end();
+    let stays = |trip: &&Announced| {
+        let has_id = |row: &Arc<TripRow>| {
+            device_of(row) == trip.device
+                && (row.t_star_ms == trip.t_star || row.retired_at(trip.t_star).is_some())
+        };
+        // One that got shorter may have been erased with its first sample.
+        let floor = truth.floor(trip.device);
+        trip.end >= floor && (trip.t_star >= floor || end.iter().any(has_id))
+    };
     let published: Vec<_> = trips(&world.feed).filter(stays).collect();
     if published.is_empty() {
         return;
@@ -114,6 +124,13 @@ pub fn reader(world: &mut World, truth: &Truth) {
     }
 }
 
+/// The times of the samples of a row that are kept in the end.
+fn kept_times(row: &TripRow, truth: &Truth) -> Vec<DeviceTime> {
+    let path = row.to_path().expect("the truth has whole rows");
+    let times = path.iter().map(|sample| sample.time_ms);
+    times.filter(|time_ms| truth.stays(device_of(row), *time_ms)).collect()
+}
+
 /// The trips of the committed records.
 pub fn committed(world: &World, truth: &Truth) -> Vec<Arc<TripRow>> {
     let lanes = 0..truth.states.len();
@@ -125,15 +142,29 @@ fn listing(world: &mut World, truth: &Truth) {
     let committed = committed(world, truth);
     for device in devices(world) {
         let list = world.list(device);
+        let covers =
+            |it: &TripRow, time_ms: DeviceTime| (it.start_ms..=it.end_ms).contains(&time_ms);
         let of_device = committed.iter().filter(|row| device_of(row) == device);
-        for row in of_device.filter(|row| row.end_ms >= truth.floor(device)) {
-            let path = row.to_path().expect("the truth has whole rows");
-            let is_listed = |time_ms: DeviceTime| {
-                list.iter().any(|it| it.start_ms <= time_ms && time_ms <= it.end_ms)
-            };
-            if !truth.may_be_cut(row) && !path.iter().all(|sample| is_listed(sample.time_ms)) {
-                world.bad.insert("I7 not in the list");
-            }
+        let times = of_device.flat_map(|row| kept_times(row, truth));
+        let missing = |time_ms: &DeviceTime| !list.iter().any(|it| covers(it, *time_ms));
+        let missing: Vec<_> = times.filter(missing).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        // A change that has reached one of two days hides the older form in the other. A reader
+        // reads them again, and here nothing happens meanwhile.
+        let mut rows = Vec::new();
+        for (day, pair) in days().flat_map(|day| (0..PAIRS.len()).map(move |pair| (day, pair))) {
+            rows.extend(world.trips_from(device, Day(day), pair).iter().cloned());
+        }
+        let is_torn = |time_ms: &DeviceTime| {
+            let newer =
+                |old: &TripRow, row: &TripRow| old.overlaps(row) && old.version < row.version;
+            let old = |old: &&TripRow| rows.iter().any(|row| newer(old, row));
+            rows.iter().filter(old).any(|it| covers(it, *time_ms))
+        };
+        if !missing.iter().all(is_torn) {
+            world.bad.insert("I7 not in the list");
         }
     }
 }
@@ -211,6 +242,7 @@ impl Announced {
     /// Whether the event shows a trip as it was.
     fn shows(&self, row: &TripRow) -> bool {
         (self.start, self.end, self.samples) == (row.start_ms, row.end_ms, row.samples)
+            && self.is_stop == (row.kind == SegmentKind::Stop)
             && self.driver == row.driver
             && self.absorbed.iter().copied().eq(row.absorbed().map(|(t_star, _)| t_star))
     }
@@ -261,7 +293,7 @@ fn feed(world: &mut World, truth: &Truth) {
     let merges: BTreeSet<Named> = truth.merges.keys().filter(stays).copied().collect();
     for event in trips(&world.feed) {
         once.entry(event.named()).or_insert(event);
-        if event.kind != Kind::Grown {
+        if event.kind != Kind::Changed {
             known.insert((event.device, event.t_star));
         }
         if !truth.ever.get(&event.named()).is_some_and(|row| event.shows(row)) {
@@ -322,7 +354,7 @@ fn by_overlap(events: &[Event]) -> BTreeSet<Named> {
 }
 
 /// A consumer that knows ids only: the highest version of an id wins, unless an event of at least
-/// that version has retired it.
+/// that version has retired it, or was erased.
 fn by_ids(events: &[Event]) -> BTreeSet<Named> {
     let mut trips: BTreeMap<(Device, DeviceTime), &Announced> = BTreeMap::new();
     let mut gone: BTreeMap<(Device, DeviceTime), i64> = BTreeMap::new();
@@ -331,24 +363,23 @@ fn by_ids(events: &[Event]) -> BTreeSet<Named> {
         match event {
             Event::Forgotten { device, before_ms, version } => {
                 floors.raise(*device, (*before_ms, *version));
-                trips.retain(|_, trip| !floors.covers(trip));
             }
-            Event::Trip(new) if !floors.covers(new) => {
+            Event::Trip(new) => {
                 for t_star in &new.absorbed {
                     let retired = gone.entry((new.device, *t_star)).or_insert(new.version);
                     *retired = new.version.max(*retired);
                 }
-                let is_gone =
-                    |id, version| gone.get(&id).is_some_and(|retired| version <= *retired);
-                trips.retain(|id, trip| !is_gone(*id, trip.version));
                 let id = (new.device, new.t_star);
                 let is_old = trips.get(&id).is_some_and(|trip| trip.version >= new.version);
-                if !is_gone(id, new.version) && !is_old {
+                if !is_old {
                     trips.insert(id, new);
                 }
             }
-            Event::Trip(_) => {}
         }
     }
+    // An erased one still hides what is older. So it makes no difference when it is removed.
+    trips.retain(|id, trip| {
+        !floors.covers(trip) && gone.get(id).is_none_or(|retired| *retired < trip.version)
+    });
     trips.into_values().map(Announced::named).collect()
 }

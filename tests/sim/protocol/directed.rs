@@ -10,7 +10,7 @@ use super::log::{CONTESTED, Draft, Kind, Record, Script, hour};
 use super::process::{Process, Setup};
 use super::schedule::Schedule;
 use super::world::{Device, Dice, EventCounts, lock};
-use crate::model::Fix;
+use crate::model::{Class, Fix};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -43,13 +43,15 @@ fn samples(hours: &[i64]) -> Record {
 }
 
 fn samples_of(device: Device, hours: &[i64]) -> Record {
-    let fix = |(nth, of): (usize, &i64)| Fix { time: hour(*of), place: nth as i32, driver: None };
+    let class = Class::Moving;
+    let fix =
+        |(nth, of): (usize, &i64)| Fix { time: hour(*of), place: nth as i32, driver: None, class };
     Record::Samples(device, hours.iter().enumerate().map(fix).map(Some).collect())
 }
 
 impl Schedule {
     fn directed(logs: Vec<Draft>) -> Rc<Self> {
-        let scripts = Script::of_partitions(logs, 100);
+        let scripts = Script::of_partitions(logs, 100, None);
         Self::new(Dice::new(1), scripts, (Kind::default(), 0), false)
     }
 

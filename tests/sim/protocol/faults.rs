@@ -172,6 +172,7 @@ impl Kind {
             has_table: dice.percent(50),
             is_hostile: dice.percent(30),
             is_fine: dice.percent(30),
+            has_stops: dice.percent(50),
             is_large: dice.below(1_000) < LARGE,
         }
     }

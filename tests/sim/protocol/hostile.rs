@@ -7,7 +7,7 @@ use tstar::internals::source::Headers;
 
 use super::log::{ENDLESS, Encoded, TOPIC, control_keys, hour, json, log_time, name};
 use super::world::Device;
-use crate::model::Fix;
+use crate::model::{Class, Fix};
 
 /// A larger dead letter is cut.
 pub const MAX_LETTER: usize = 4 << 10;
@@ -82,7 +82,9 @@ impl Hostile {
     pub fn encode(self, device: Device, nth: usize) -> Encoded {
         let name = name(device);
         let far = log_time(nth) + ENDLESS + 1;
-        let at = |time| json(device, Some(&Fix { time, place: 1, driver: None }), 0);
+        let at = |time| {
+            json(device, Some(&Fix { time, place: 1, driver: None, class: Class::Moving }), 0)
+        };
         let sample = at(hour(30));
         let mut key = Some(name.clone().into_bytes());
         let mut headers = Headers::new();

@@ -13,12 +13,13 @@ use tstar::internals::model::epoch::{Epoch, LogPartition, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
+use tstar::internals::segment;
 use tstar::internals::source::{Decoder, Headers};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
 use super::hostile::Hostile;
 use super::world::{Device, Dice};
-use crate::model::Fix;
+use crate::model::{Class, Fix};
 
 pub const HOUR: i64 = 3_600_000;
 /// A midnight: times begin here, over [`DAYS`].
@@ -31,6 +32,8 @@ const PARTITIONS: [i32; 4] = [PARTITION, 3, 0, 5];
 pub const CONTESTED: Device = b'c';
 pub const TOPIC: &str = "samples";
 const KEYS: &str = "ops:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+/// Below it, 0.01 m/s, vehicles stand.
+const STOP_SPEED: i32 = 50;
 pub const ENDLESS: i64 = 1_000 * DAY_MS;
 
 #[derive(Clone, Debug)]
@@ -104,6 +107,8 @@ pub struct Kind {
     pub is_fine: bool,
     /// There are many devices, with many records of many samples.
     pub is_large: bool,
+    /// Vehicles stand, and are switched off.
+    pub has_stops: bool,
 }
 
 pub fn hour(hour: i64) -> i64 {
@@ -148,7 +153,12 @@ fn records(
         for element in 0..dice.one_of(sizes) {
             let driver = dice.one_of(&[None, None, None, Some("ann"), Some("bob")]);
             let time = random_time(dice, kind, middle);
-            let fix = Fix { time, place: 20 * nth + element, driver };
+            let class = if kind.has_stops {
+                dice.one_of(&[Class::Moving, Class::Moving, Class::Slow, Class::Separator])
+            } else {
+                Class::Moving
+            };
+            let fix = Fix { time, place: 20 * nth + element, driver, class };
             fixes.push((!dice.percent(5)).then_some(fix));
         }
         records.push(Record::Samples(device, fixes));
@@ -196,12 +206,22 @@ impl Script {
         if kind.epochs {
             logs.iter_mut().for_each(|log| log.starts.push(dice.below(log.records.len())));
         }
-        Self::of_partitions(logs, samples)
+        let min_stop_ms = if dice.percent(50) { Some(4 * HOUR) } else { None };
+        Self::of_partitions(logs, samples, min_stop_ms)
     }
 
-    pub fn of_partitions(logs: Vec<Draft>, max_samples: u32) -> Vec<Self> {
-        let rules =
-            Rules { max_gap_ms: 3 * HOUR, max_samples, max_future_ms: ENDLESS, ..Rules::default() };
+    pub fn of_partitions(
+        logs: Vec<Draft>,
+        max_samples: u32,
+        min_stop_ms: Option<i64>,
+    ) -> Vec<Self> {
+        let rules = Rules {
+            max_gap_ms: 3 * HOUR,
+            min_stop_ms,
+            max_samples,
+            max_future_ms: ENDLESS,
+            ..Rules::default()
+        };
         let starts = |nth: usize| {
             let start = |log: &Draft| if nth == 0 { 0 } else { log.offsets[log.starts[nth]] };
             logs.iter().zip(PARTITIONS).map(|(log, of)| (of, start(log))).collect()
@@ -342,7 +362,7 @@ fn encode((nth, record): (usize, &Record)) -> Encoded {
 /// A sample, or the nth way to be none.
 pub fn json(device: Device, fix: Option<&Fix>, bad: usize) -> String {
     let name = name(device);
-    let Some(Fix { time, place, driver }) = fix else {
+    let Some(fix) = fix else {
         return match bad % 3 {
             0 => format!("{{\"device_id\": \"{name}\"}}"),
             1 => format!("\"{name}\""),
@@ -351,11 +371,15 @@ pub fn json(device: Device, fix: Option<&Fix>, bad: usize) -> String {
             ),
         };
     };
-    let (degrees, speed) = (f64::from(*place) / 10_000.0, f64::from(*place) / 100.0);
+    let Fix { time, place, driver, class } = fix;
+    let (degrees, speed) = (f64::from(*place) / 10_000.0, f64::from(speed(fix)) / 100.0);
     let mut text = format!(
         "{{\"device_id\": \"{name}\", \"time\": {time}, \"lat\": {degrees:.4}, \"lon\": 13.405, \
          \"speed\": {speed:.2}"
     );
+    if *class == Class::Separator {
+        text.push_str(", \"ignition\": false");
+    }
     if let Some(driver) = driver {
         write!(text, ", \"driver\": \"{driver}\"").expect("it is a string");
     }
@@ -379,9 +403,20 @@ pub fn name(device: Device) -> String {
     char::from(device).to_string()
 }
 
+/// The speed of a fix, 0.01 m/s. Samples of a place have one.
+fn speed(fix: &Fix) -> i32 {
+    if fix.class == Class::Slow { fix.place % STOP_SPEED } else { STOP_SPEED + fix.place }
+}
+
 pub fn sample(fix: &Fix) -> Sample {
     let position = (fix.place * 1_000, 134_050_000);
     let none = [Reading::ABSENT; READINGS];
-    let speed_cmps = Reading::new(Some(fix.place));
-    Sample { speed_cmps, ..Sample::new(DeviceTime(fix.time), position, none) }
+    let speed_cmps = Reading::new(Some(speed(fix)));
+    let (class, ignition) = match fix.class {
+        Class::Moving => (segment::Class::Moving, None),
+        Class::Slow => (segment::Class::Slow, None),
+        Class::Separator => (segment::Class::Separator, Some(false)),
+    };
+    let sample = Sample::new(DeviceTime(fix.time), position, none);
+    Sample { speed_cmps, class, ignition, ..sample }
 }

@@ -47,6 +47,7 @@ pub struct Announced {
     pub start: DeviceTime,
     pub end: DeviceTime,
     pub samples: i32,
+    pub is_stop: bool,
     pub driver: Option<String>,
     /// All ids that the trip retired.
     pub absorbed: Vec<DeviceTime>,
@@ -56,8 +57,10 @@ pub struct Announced {
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Started,
-    Grown,
+    Changed,
     Merged,
+    Split,
+    Revived,
     Forgotten,
 }
 
@@ -81,6 +84,7 @@ struct Trip {
     start_time: String,
     end_time: String,
     samples: i32,
+    kind: String,
     driver: Option<String>,
     absorbed: Vec<String>,
     version: i64,
@@ -123,6 +127,7 @@ impl Event {
             start: time(&trip.start_time),
             end: time(&trip.end_time),
             samples: trip.samples,
+            is_stop: trip.kind == "stop",
             driver: trip.driver,
             absorbed: times(key, &trip.absorbed),
         })

@@ -13,7 +13,9 @@ use tstar::internals::identity::{AnyId, TripId, UuidId};
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::fresh::{FreshLookup, FreshStore, FreshTrips};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{DeviceScope, LookupResult, Order, StoreError, TripRow, TripStore};
+use tstar::internals::store::{
+    DeviceScope, Kinds, LookupResult, Order, StoreError, TripRow, TripStore,
+};
 
 use super::checks::{committed, named, trips};
 use super::log::name;
@@ -181,7 +183,7 @@ impl Question {
                 Answer::Trip(fresh.find(&id).await?)
             }
             Self::Trips { device, span, order, limit } => {
-                Answer::Trips(fresh.range(&name(device), span, order, limit).await?)
+                Answer::Trips(fresh.range(&name(device), Kinds::All, span, order, limit).await?)
             }
             Self::Devices { day, page } => {
                 let mut found: Vec<String> = Vec::new();
@@ -296,10 +298,12 @@ impl Lookup {
     ) -> Option<&'static str> {
         let device = self.question.device();
         let covers = |row: &&Arc<TripRow>| {
-            Some(device_of(row)) == device && times(row).contains(&time_ms) && stays(row, truth)
+            Some(device_of(row)) == device
+                && times(row).contains(&time_ms)
+                && truth.stays(device_of(row), time_ms)
         };
         let is_missing = |row: &Arc<TripRow>| match found {
-            LookupResult::Trip(found) => found.version < row.version,
+            LookupResult::Trip(found) | LookupResult::Stop(found) => found.version < row.version,
             _ => true,
         };
         let mut known = self.committed.iter().filter(covers);
@@ -311,16 +315,21 @@ impl Lookup {
         let Some((memory, owners_before)) = &self.memory else { return };
         let asked = memory.asked();
         let found: Vec<(&TripRow, bool)> = match answer {
-            Answer::Trip(FreshLookup { result: LookupResult::Trip(row), is_fresh, .. }) => {
-                vec![(row, *is_fresh)]
-            }
+            Answer::Trip(FreshLookup {
+                result: LookupResult::Trip(row) | LookupResult::Stop(row),
+                is_fresh,
+                ..
+            }) => vec![(row, *is_fresh)],
             Answer::Trips(found) => found.rows.iter().map(|it| (&it.row, it.is_fresh)).collect(),
             _ => Vec::new(),
         };
         let owners = owners(world);
         let is_former = asked.is_resident[0] && !owners.contains(&Some(memory.process));
         let is_erased = |row: &TripRow| row.end_ms < truth.floor(device_of(row));
-        if found.iter().any(|(row, is_fresh)| *is_fresh && row.end_ms < self.floor) {
+        if found
+            .iter()
+            .any(|(row, is_fresh)| *is_fresh && row.end_ms < self.floor && !stays(row, truth))
+        {
             world.bad.insert("a reader finds what was erased before");
         }
         let is_lost = |row: &&TripRow| !found.iter().any(|(found, _)| found.overlaps(row));
@@ -362,7 +371,7 @@ impl Lookup {
         let mut end = truth.end().into_iter();
         let stays = end.any(|row| device_of(&row) == device && has_id(&row));
         match found {
-            LookupResult::Trip(row) => {
+            LookupResult::Trip(row) | LookupResult::Stop(row) => {
                 let is_right = is_of_log(row, truth)
                     && device_of(row) == device
                     && has_id(row)
@@ -414,14 +423,14 @@ impl Lookup {
             });
             is_before_cut && from <= time_ms && time_ms <= upto
         };
-        let is_asked = |row: &&Arc<TripRow>| {
-            device_of(row) == device && stays(row, truth) && !truth.may_be_cut(row)
-        };
+        let is_asked = |row: &&Arc<TripRow>| device_of(row) == device;
         let is_found = |time_ms: DeviceTime| {
             found.iter().any(|it| it.start_ms <= time_ms && time_ms <= it.end_ms)
         };
         let is_missing = |row: &Arc<TripRow>| {
-            times(row).into_iter().any(|time_ms| is_listed(time_ms) && !is_found(time_ms))
+            let stays = |time_ms: &DeviceTime| truth.stays(device, *time_ms);
+            let mut times = times(row).into_iter().filter(stays);
+            times.any(|time_ms| is_listed(time_ms) && !is_found(time_ms))
         };
         let mut asked = self.committed.iter().filter(is_asked);
         asked.any(is_missing).then_some("I7 a reader misses a trip of a list")
@@ -446,7 +455,7 @@ fn of_time(
     truth: &Truth,
 ) -> Option<&'static str> {
     match found {
-        LookupResult::Trip(found) => {
+        LookupResult::Trip(found) | LookupResult::Stop(found) => {
             let covers = found.start_ms <= time_ms && time_ms <= found.end_ms;
             let is_right = is_of_log(found, truth)
                 && found.device_id == row.device_id
@@ -457,7 +466,7 @@ fn of_time(
             }
             (!is_right).then_some("I7 a reader finds another trip")
         }
-        _ if stays(row, truth) => Some("I7 a reader does not find a time"),
+        _ if truth.stays(device_of(row), time_ms) => Some("I7 a reader does not find a time"),
         LookupResult::Gone { .. } => None,
         LookupResult::Unknown => Some("an erased time is unknown to a reader"),
     }
@@ -468,7 +477,7 @@ fn is_of_log(row: &TripRow, truth: &Truth) -> bool {
     truth.ever.get(&named(row)).is_some_and(|known| **known == *row)
 }
 
-/// Whether no record of the log erases a trip.
+/// Whether no record of the log erases all of a trip.
 fn stays(row: &TripRow, truth: &Truth) -> bool {
-    row.end_ms >= truth.floor(device_of(row))
+    times(row).into_iter().any(|time_ms| truth.stays(device_of(row), time_ms))
 }

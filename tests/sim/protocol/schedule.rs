@@ -152,6 +152,7 @@ impl Schedule {
             (self.kind.is_fine, "schedules of times within an hour"),
             (self.kind.has_table, "schedules with a table topic"),
             (self.kind.is_large, "schedules of many records"),
+            (self.kind.has_stops, "schedules with stops"),
             (self.scripts.len() == 4, "schedules of four partitions"),
         ] {
             world.see_many(what, u64::from(is_so));

@@ -12,6 +12,7 @@ use tstar::internals::kafka::transactions::TransactionClient;
 use tstar::internals::kafka::transactions::TransactionRecord;
 use tstar::internals::model::epoch::Division;
 use tstar::internals::model::scalar::DeviceTime;
+use tstar::internals::segment::Kind as SegmentKind;
 use tstar::internals::sink::table::TableTopic;
 use tstar::internals::store::TripRow;
 use tstar::internals::views::table::TableFormat;
@@ -107,7 +108,9 @@ pub fn check(world: &mut World, truth: &Truth) {
     let held = world.table.records.iter();
     let held: BTreeMap<_, _> =
         held.filter_map(|(key, trip)| Some((key.clone(), trip.as_ref()?))).collect();
-    let want: Vec<_> = truth.end().iter().map(|row| table_trip(row)).collect();
+    let end = truth.end();
+    let trips = end.iter().filter(|row| row.kind == SegmentKind::Trip);
+    let want: Vec<_> = trips.map(|row| table_trip(row)).collect();
     let want: BTreeMap<_, _> =
         want.iter().map(|trip| (trip.id.clone().into_bytes(), trip)).collect();
     if held != want {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tstar::internals::model::scalar::{DeviceTime, Offset, Version};
-use tstar::internals::segment::MintPoints;
+use tstar::internals::segment::{Kind, MintPoints};
 use tstar::internals::store::TripRow;
 use tstar::internals::timeline::{LegFilter, Path, Sample};
 
@@ -102,6 +102,7 @@ impl Truth {
         }
         let limits = literal::Limits {
             max_gap: script.rules.max_gap_ms,
+            min_stop: script.rules.min_stop_ms,
             max_samples: script.rules.max_samples as usize,
         };
         let device = self.devices.entry(id).or_insert_with(|| literal::Device::new(limits));
@@ -140,11 +141,11 @@ impl Truth {
         self.revivals.range(since..(device, t_star, upto.max(retired))).next().is_some()
     }
 
-    /// Whether a list may lack a part of a trip for a while: a midnight cuts it, which reaches one
-    /// of its days before the other.
-    pub fn may_be_cut(&self, row: &TripRow) -> bool {
-        let is_cut = self.devices.get(&device_of(row)).is_some_and(|it| it.met_a_midnight);
-        is_cut && row.days().count() > 1
+    /// Whether a sample that was kept at a time is kept in the end: no record of the log erases it.
+    pub fn stays(&self, device: Device, time_ms: DeviceTime) -> bool {
+        let covers = |trip: &literal::Trip| (trip.start()..=trip.end()).contains(&time_ms.ms());
+        time_ms >= self.floor(device)
+            || self.devices.get(&device).is_some_and(|it| it.trips.iter().any(covers))
     }
 
     /// The time before which any record of the log erases a device.
@@ -180,5 +181,6 @@ pub fn row_of(device: Device, trip: &literal::Trip, partition: i32) -> TripRow {
     });
     let ids = (&histories.collect::<MintPoints>(), Version(trip.version));
     let row = TripRow::from_path(&name(device), &path, ids, LegFilter::default());
-    TripRow { partition, ..row }
+    let kind = if trip.is_stop { Kind::Stop } else { Kind::Trip };
+    TripRow { partition, kind, ..row }
 }

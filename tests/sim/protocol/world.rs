@@ -12,7 +12,7 @@ use tstar::internals::kafka::producer::ProducerRecord;
 use tstar::internals::kafka::transactions::TransactionRecord;
 use tstar::internals::model::scalar::{Day, DeviceTime};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{Forget, Order, TripRow, TripStore};
+use tstar::internals::store::{Forget, Kinds, Order, TripRow, TripStore};
 
 use super::broker::{Client, Group, Lane};
 use super::log::{Script, name};
@@ -452,7 +452,7 @@ impl World {
     pub fn list(&self, device: Device) -> Vec<TripRow> {
         let (from, upto) = (DeviceTime::MIN, DeviceTime::MAX);
         let name = name(device);
-        let all = self.any_pair.range(&name, from, upto, Order::Asc, usize::MAX);
+        let all = self.any_pair.range(&name, Kinds::All, from, upto, Order::Asc, usize::MAX);
         at_once(all).expect("nothing fails")
     }
 

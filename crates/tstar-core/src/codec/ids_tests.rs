@@ -64,10 +64,23 @@ fn ids_that_no_timeline_leaves_behind_are_malformed() {
 }
 
 #[test]
-fn a_row_of_a_stop_is_malformed() {
-    let row = TripRow { kind: Kind::Stop, ..row(&[(0, &[2])]) };
-    let reason = "its kind is stop, and every row is a trip so far";
-    assert_eq!(row.to_path().unwrap_err().reason, reason);
+fn a_stop_survives_its_row() {
+    let rules = SegmentRules::default();
+    let mut timeline = Timeline::in_memory();
+    for (minute, version) in [(0, 2), (4, 4), (9, 6)] {
+        let raw = RawSample { time_ms: at(minute), ..RawSample::default() };
+        let sample = Sample::quantised(&raw).unwrap();
+        let ignition = Some(minute == 9);
+        timeline.absorb(&rules, Sample { version: Version(version), ignition, ..sample }, None);
+    }
+    let rows = timeline.segments().map(|it| TripRow::from_segment("van", it, LegFilter::default()));
+    let rows: Vec<_> = rows.collect();
+    let kinds = rows.iter().map(|row| (row.kind, row.samples));
+    assert!(kinds.eq([(Kind::Stop, 2), (Kind::Trip, 1)]));
+    for row in rows {
+        let segment = row.to_segment(&rules).unwrap();
+        assert_eq!(TripRow::from_segment("van", &segment, LegFilter::default()), row);
+    }
 }
 
 #[test]

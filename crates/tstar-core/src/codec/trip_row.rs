@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::segment::{Kind, MintPoints, Segment, SegmentRules};
+use crate::segment::{Class, Kind, MintPoints, Segment, SegmentRules};
 use crate::timeline::{LegFilter, Path, PathStats, day_of};
 
 /// A stored row that is not a valid trip.
@@ -41,7 +41,7 @@ macro_rules! trip_columns {
         $callback! {
             /// Identity time, ms.
             t_star: kind::Time => t_star_ms,
-            /// Whether it is a trip or a stop. So far every row is a trip.
+            /// Whether it is a trip or a stop.
             kind: kind::SegmentKind => kind,
             /// Maps each mint point, ms, to the versions at which that id was minted, retired,
             /// revived, retired and so on. An odd number of them: the id is `t_star`.
@@ -220,6 +220,14 @@ impl TripRow {
         if path.first_driver().unzip() != (self.driver_ms, self.driver.as_deref()) {
             return Err(malformed("the path has another driver than the row".into()));
         }
+        if self.kind == Kind::Stop && path.iter().any(|it| it.class == Class::Moving) {
+            return Err(malformed("a sample of the stop is moving".into()));
+        }
+        if self.kind == Kind::Trip
+            && path.get(self.t_star_ms).is_some_and(|it| it.class != Class::Moving)
+        {
+            return Err(malformed("the sample of its t_star is not moving".into()));
+        }
         Ok(path)
     }
 
@@ -243,9 +251,6 @@ impl TripRow {
         }
         if !(self.start_ms..=self.end_ms).contains(&self.t_star_ms) {
             return Err("t_star lies outside the trip".to_owned());
-        }
-        if self.kind != Kind::Trip {
-            return Err(format!("its kind is {}, and every row is a trip so far", self.kind));
         }
         self.check_ids()?;
         // An id without a text form cannot be published.

@@ -1,5 +1,6 @@
 //! The rules that part samples into trips and stops, and the checks of a single sample.
 
+use super::class::Class;
 use super::sample::Sample;
 use crate::model::scalar::{DeviceTime, LogTime};
 
@@ -10,14 +11,31 @@ pub struct SegmentRules {
     pub max_gap_ms: i64,
     /// A vehicle that is slow for this long stands, ms. `None`: standing alone ends no trip.
     pub min_stop_ms: Option<i64>,
+    /// A sample that reports a lower speed is slow; in 0.01 m/s.
+    pub stop_speed_cmps: i32,
     /// No segment keeps more samples than this.
     pub max_samples: usize,
 }
 
 impl Default for SegmentRules {
-    /// 5 minutes, standing ends no trip, 100,000 samples.
+    /// 5 minutes of silence or below 0.5 m/s, 100,000 samples.
     fn default() -> Self {
-        Self { max_gap_ms: 300_000, min_stop_ms: None, max_samples: 100_000 }
+        let (max_gap_ms, min_stop_ms) = (300_000, Some(300_000));
+        Self { max_gap_ms, min_stop_ms, stop_speed_cmps: 50, max_samples: 100_000 }
+    }
+}
+
+impl SegmentRules {
+    /// What a sample says about movement, whatever its neighbours.
+    #[must_use]
+    pub fn class_of(&self, sample: &Sample) -> Class {
+        if sample.ignition == Some(false) {
+            Class::Separator
+        } else if sample.speed_cmps.get().is_some_and(|speed| speed < self.stop_speed_cmps) {
+            Class::Slow
+        } else {
+            Class::Moving
+        }
     }
 }
 
@@ -65,48 +83,31 @@ impl ClockGuard {
     }
 }
 
-/// Which samples count as movement; the others are counted and dropped. Each check looks at one
-/// sample only, so that the result does not depend on the arrival order.
+/// Which fixes are bad: they are counted and dropped. Each check looks at one sample only, so that
+/// the result does not depend on the arrival order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MovementFilter {
-    /// Drop samples that report the ignition as off.
-    pub needs_ignition: bool,
-    /// Drop samples that report a lower speed; in 0.01 m/s.
-    pub min_speed_cmps: Option<i32>,
+pub struct FixFilter {
     /// Drop samples that report a less accurate fix; in 0.1 m.
     pub max_accuracy_dm: Option<i32>,
     /// Drop samples whose latitude and longitude are both 0, which receivers without a fix report.
     pub drop_zero_position: bool,
 }
 
-/// Why a sample does not count as movement.
+/// What is bad about a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterReason {
-    /// Its ignition is off.
-    IgnitionOff,
-    /// It is slower than `min_speed`.
-    TooSlow,
     /// Its fix is less accurate than `max_accuracy`.
     BadFix,
     /// Its latitude and longitude are both 0.
     ZeroPosition,
 }
 
-impl MovementFilter {
+impl FixFilter {
     /// Checks a sample. A sample without a measurement passes the check that needs it.
     ///
     /// # Errors
-    /// Why the sample does not count as movement. If several reasons apply, the first one of
-    /// [`FilterReason`].
+    /// What is bad. If both reasons apply, the first one of [`FilterReason`].
     pub fn judge(&self, sample: &Sample) -> Result<(), FilterReason> {
-        if self.needs_ignition && sample.ignition == Some(false) {
-            return Err(FilterReason::IgnitionOff);
-        }
-        if let (Some(min), Some(speed)) = (self.min_speed_cmps, sample.speed_cmps.get())
-            && speed < min
-        {
-            return Err(FilterReason::TooSlow);
-        }
         if let (Some(max), Some(accuracy)) = (self.max_accuracy_dm, sample.accuracy_dm.get())
             && accuracy > max
         {
@@ -147,34 +148,35 @@ mod tests {
     }
 
     #[test]
+    fn the_ignition_counts_before_the_speed() {
+        let rules = SegmentRules { stop_speed_cmps: 50, ..SegmentRules::default() };
+        let class = |ignition, speed| {
+            let speed_cmps = Reading::new(speed);
+            rules.class_of(&Sample { speed_cmps, ignition, ..sample((0, 0)) })
+        };
+        assert_eq!(class(None, None), Class::Moving);
+        assert_eq!([49, 50].map(|speed| class(None, Some(speed))), [Class::Slow, Class::Moving]);
+        assert_eq!(class(Some(true), Some(49)), Class::Slow);
+        for speed in [None, Some(0), Some(2000)] {
+            assert_eq!(class(Some(false), speed), Class::Separator);
+        }
+    }
+
+    #[test]
     fn only_both_coordinates_at_0_are_a_zero_position() {
-        let filter = MovementFilter { drop_zero_position: true, ..MovementFilter::default() };
+        let filter = FixFilter { drop_zero_position: true, ..FixFilter::default() };
         assert_eq!(filter.judge(&sample((0, 0))), Err(FilterReason::ZeroPosition));
         for near in [(1, 0), (0, -1), (0, 1_800_000_000)] {
             assert_eq!(filter.judge(&sample(near)), Ok(()), "{near:?}");
         }
-        assert_eq!(MovementFilter::default().judge(&sample((0, 0))), Ok(()));
+        assert_eq!(FixFilter::default().judge(&sample((0, 0))), Ok(()));
     }
 
     #[test]
     fn of_several_reasons_the_first_one_counts() {
         let quanta = |value| Reading::new(Some(value));
-        let sample = Sample {
-            speed_cmps: quanta(1),
-            accuracy_dm: quanta(900),
-            ignition: Some(false),
-            ..sample((0, 0))
-        };
-        let mut filter = MovementFilter {
-            needs_ignition: true,
-            min_speed_cmps: Some(2),
-            max_accuracy_dm: Some(800),
-            drop_zero_position: true,
-        };
-        assert_eq!(filter.judge(&sample), Err(FilterReason::IgnitionOff));
-        filter.needs_ignition = false;
-        assert_eq!(filter.judge(&sample), Err(FilterReason::TooSlow));
-        filter.min_speed_cmps = None;
+        let sample = Sample { accuracy_dm: quanta(900), ..sample((0, 0)) };
+        let mut filter = FixFilter { max_accuracy_dm: Some(800), drop_zero_position: true };
         assert_eq!(filter.judge(&sample), Err(FilterReason::BadFix));
         filter.max_accuracy_dm = None;
         assert_eq!(filter.judge(&sample), Err(FilterReason::ZeroPosition));

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::limits::{ClockGuard, LegFilter, MovementFilter, SegmentRules};
+use super::limits::{ClockGuard, FixFilter, LegFilter, SegmentRules};
 use super::schema::{Encoding, SchemaSource};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time};
@@ -104,18 +104,18 @@ const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// Samples at most this far apart share a trip, ms.
+    /// A longer silence ends a trip, ms.
     pub max_gap_ms: i64,
+    /// Standing at least this long ends a trip, ms; none: standing alone ends none.
+    pub min_stop_ms: Option<i64>,
+    /// A vehicle stands while it reports a lower speed; in 0.01 m/s.
+    pub stop_speed_cmps: i32,
     /// No trip keeps more samples than this.
     pub max_samples: u32,
     /// Earliest device time accepted, ms since 1970.
     pub min_time_ms: DeviceTime,
     /// How far a device time may lie past the log timestamp, ms.
     pub max_future_ms: i64,
-    /// Samples with the ignition off are dropped.
-    pub drop_ignition_off: bool,
-    /// Slower samples are dropped; in 0.01 m/s.
-    pub min_speed_cmps: Option<i32>,
     /// Less accurate fixes are dropped; in 0.1 m.
     pub max_accuracy_dm: Option<i32>,
     /// Maps a canonical field name to the field's source in the input; also says what is a sample.
@@ -156,11 +156,11 @@ impl Default for Rules {
         let (limits, guard) = (SegmentRules::default(), ClockGuard::default());
         Self {
             max_gap_ms: limits.max_gap_ms,
+            min_stop_ms: limits.min_stop_ms,
+            stop_speed_cmps: limits.stop_speed_cmps,
             max_samples: 100_000,
             min_time_ms: guard.min_time_ms,
             max_future_ms: guard.max_future_ms,
-            drop_ignition_off: false,
-            min_speed_cmps: None,
             max_accuracy_dm: None,
             fields: BTreeMap::new(),
             time_unit: TimeUnit::default(),
@@ -187,7 +187,8 @@ impl Rules {
     pub fn segments(&self) -> SegmentRules {
         SegmentRules {
             max_gap_ms: self.max_gap_ms,
-            min_stop_ms: None,
+            min_stop_ms: self.min_stop_ms,
+            stop_speed_cmps: self.stop_speed_cmps,
             max_samples: self.max_samples as usize,
         }
     }
@@ -210,12 +211,10 @@ impl Rules {
         ClockGuard { min_time_ms: self.min_time_ms, max_future_ms: self.max_future_ms }
     }
 
-    /// The boundary predicates.
+    /// Which fixes are bad.
     #[must_use]
-    pub fn movement(&self) -> MovementFilter {
-        MovementFilter {
-            needs_ignition: self.drop_ignition_off,
-            min_speed_cmps: self.min_speed_cmps,
+    pub fn fixes(&self) -> FixFilter {
+        FixFilter {
             max_accuracy_dm: self.max_accuracy_dm,
             drop_zero_position: self.drop_zero_position,
         }
@@ -325,7 +324,8 @@ mod tests {
             min_time_ms: DeviceTime(1_704_067_200_000),
             max_future_ms: 90_000,
             max_samples: 7,
-            min_speed_cmps: Some(50),
+            min_stop_ms: None,
+            stop_speed_cmps: 160,
             max_accuracy_dm: Some(1000),
             ..Rules::default()
         };
@@ -334,8 +334,9 @@ mod tests {
             "max_accuracy: the store has none, requested 100",
             "max_future: the store has 24h, requested 90s",
             "max_samples: the store has 100000, requested 7",
-            "min_speed: the store has none, requested 0.5",
+            "min_stop: the store has 5m, requested none",
             "min_time: the store has 2000-01-01T00:00:00.000Z, requested 2024-01-01T00:00:00.000Z",
+            "stop_speed: the store has 0.5, requested 1.6",
         ];
         assert_eq!(differences, expected);
     }

@@ -60,6 +60,13 @@ impl MintPoints {
         self.0.iter().filter(move |(time_ms, _)| span_ms.contains(time_ms))
     }
 
+    /// The ids that the record at a version retired, by time.
+    pub fn retired_at(&self, version: Version) -> impl Iterator<Item = DeviceTime> {
+        let is_retired =
+            move |history: &[Version]| !is_live(history) && history.last() == Some(&version);
+        self.iter().filter(move |(_, history)| is_retired(history)).map(|(time_ms, _)| time_ms)
+    }
+
     /// The id that names the segment; `None` if there is none.
     #[must_use]
     pub fn live(&self) -> Option<(DeviceTime, &[Version])> {

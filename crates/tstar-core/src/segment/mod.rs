@@ -52,3 +52,27 @@ named! {
         Stop = "stop",
     }
 }
+
+named! {
+    /// Which segments a reader wants.
+    Kinds {
+        /// Trips.
+        Trips = "trip",
+        /// Stops.
+        Stops = "stop",
+        /// Both.
+        All = "all",
+    }
+}
+
+impl Kinds {
+    /// Whether segments of a kind are wanted.
+    #[must_use]
+    pub fn has(self, kind: Kind) -> bool {
+        match self {
+            Self::Trips => kind == Kind::Trip,
+            Self::Stops => kind == Kind::Stop,
+            Self::All => true,
+        }
+    }
+}

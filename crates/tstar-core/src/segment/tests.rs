@@ -18,7 +18,8 @@ pub(super) fn at(unit: i64) -> DeviceTime {
 
 pub(super) fn rules(max_gap: i64, min_stop: Option<i64>, max_samples: usize) -> SegmentRules {
     let min_stop_ms = min_stop.map(|units| units * UNIT_MS);
-    SegmentRules { max_gap_ms: max_gap * UNIT_MS, min_stop_ms, max_samples }
+    let max_gap_ms = max_gap * UNIT_MS;
+    SegmentRules { max_gap_ms, min_stop_ms, max_samples, ..SegmentRules::default() }
 }
 
 /// KeptSamples samples.

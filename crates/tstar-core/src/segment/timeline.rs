@@ -88,7 +88,7 @@ impl Timeline {
         self.segments.after(time_ms).next()
     }
 
-    /// Applies a sample, with its class and the version of its record. Its days are loaded.
+    /// Applies a sample, with the version of its record. Its days are loaded.
     ///
     /// Versions must not decrease from call to call; samples of one record share a version. A
     /// record may be read again in spite of that: it changes nothing, as a sample of it that is not
@@ -99,6 +99,7 @@ impl Timeline {
         sample: Sample,
         driver: Option<&str>,
     ) -> Outcome {
+        let sample = Sample { class: rules.class_of(&sample), ..sample };
         if let Some((start_ms, arrival)) = self.growing(rules, &sample) {
             return self.grow(start_ms, arrival, sample, driver);
         }

@@ -31,7 +31,9 @@ fn version(offset: usize) -> Version {
 
 fn sample(position: Version, (time_ms, class): (DeviceTime, Class)) -> Sample {
     let sample = Sample::new(time_ms, (0, 0), [Reading::ABSENT; READINGS]);
-    Sample { version: position, class, ..sample }
+    let ignition = (class == Class::Separator).then_some(false);
+    let speed_cmps = if class == Class::Slow { Reading::new(Some(0)) } else { Reading::ABSENT };
+    Sample { version: position, class, ignition, speed_cmps, ..sample }
 }
 
 impl Row {

@@ -15,7 +15,7 @@ pub use derived::{Jumps, PathStats};
 pub use path::Path;
 pub use stops::{Stop, StopRule, moving_ms, stops};
 
-pub use crate::model::limits::{ClockGuard, ClockViolation, LegFilter, MovementFilter};
+pub use crate::model::limits::{ClockGuard, ClockViolation, FixFilter, LegFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
 pub use crate::model::sample::{OutOfRange, RawSample, Sample};
 pub use crate::model::time::{DAY_MS, day_of};

@@ -10,11 +10,11 @@ use tstar::internals::identity::TripId;
 
 use super::site::{FILE, Sent, Site};
 use crate::cli::{number, sum};
-use tstar_sim::model::Fix;
 use tstar_sim::model::literal::{Device, Did, Limits, Trip};
+use tstar_sim::model::{Class, Fix};
 
 /// The defaults of the program.
-const LIMITS: Limits = Limits { max_gap: 300_000, max_samples: 100_000 };
+const LIMITS: Limits = Limits { max_gap: 300_000, min_stop: Some(300_000), max_samples: 100_000 };
 
 /// A record with more bad elements than this may have one dead letter for all of them.
 const ALONE: usize = 100;
@@ -40,7 +40,8 @@ impl Model {
                     let device = model.trips.entry(good.device.clone());
                     let (of, device) = device.or_insert_with(|| (*partition, Device::new(LIMITS)));
                     assert_eq!(of, partition, "the generator moved {}", good.device);
-                    let fix = Fix { time: good.time_ms, place: good.lat_e7, driver: None };
+                    let (time, class) = (good.time_ms, Class::Moving);
+                    let fix = Fix { time, place: good.lat_e7, driver: None, class };
                     match device.arrive(*offset, fix) {
                         Did::Duplicate { .. } => model.duplicates += 1,
                         Did::TripFull => panic!("no trip is that long"),

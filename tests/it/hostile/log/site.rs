@@ -70,6 +70,8 @@ impl Site {
         let (mut folder, sent) = (Folder::new(), BTreeMap::new());
         // Detection could be misled by hostile records.
         folder.env("TSTAR_PARTITIONER", "murmur2");
+        // The model of trips has no stops.
+        folder.env("TSTAR_STOP_SPEED", "0");
         let (largest, refused, codec) = (0, 0, Codec::None);
         Some(Self { shape, topic, keyspace, folder, sent, largest, refused, codec })
     }
