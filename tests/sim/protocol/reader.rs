@@ -16,6 +16,7 @@ use tstar::internals::store::scylla::ScyllaStore;
 use tstar::internals::store::{
     DeviceScope, Kinds, LookupResult, Order, StoreError, TripRow, TripStore,
 };
+use tstar::internals::timeline::day_of;
 
 use super::checks::{committed, named, trips};
 use super::log::name;
@@ -279,9 +280,12 @@ impl Lookup {
             (Answer::Devices(found), Question::Devices { day, .. }) => {
                 world.see("lists of devices");
                 let found: BTreeSet<_> = found.iter().collect();
-                let mut rows = self.committed.iter().filter(|row| stays(row, truth));
-                let lacks = rows
-                    .any(|row| row.days().any(|of| of == *day) && !found.contains(&row.device_id));
+                let is_there = |row: &Arc<TripRow>| {
+                    let stays = |time_ms: &DeviceTime| truth.stays(device_of(row), *time_ms);
+                    times(row).into_iter().filter(stays).any(|time_ms| day_of(time_ms) == *day)
+                };
+                let mut rows = self.committed.iter();
+                let lacks = rows.any(|row| is_there(row) && !found.contains(&row.device_id));
                 lacks.then_some("I7 a reader misses a device")
             }
             _ => unreachable!("an answer to the question"),
@@ -423,7 +427,7 @@ impl Lookup {
             });
             is_before_cut && from <= time_ms && time_ms <= upto
         };
-        let is_asked = |row: &&Arc<TripRow>| device_of(row) == device;
+        let is_asked = |row: &&Arc<TripRow>| device_of(row) == device && !truth.may_be_cut(row);
         let is_found = |time_ms: DeviceTime| {
             found.iter().any(|it| it.start_ms <= time_ms && time_ms <= it.end_ms)
         };

@@ -148,6 +148,12 @@ impl Truth {
             || self.devices.get(&device).is_some_and(|it| it.trips.iter().any(covers))
     }
 
+    /// Whether a list may lack a part of a trip while a change is on its way to two days.
+    pub fn may_be_cut(&self, row: &TripRow) -> bool {
+        let is_cut = self.devices.get(&device_of(row)).is_some_and(|it| it.met_a_cut);
+        is_cut && row.days().count() > 1
+    }
+
     /// The time before which any record of the log erases a device.
     pub fn floor(&self, device: Device) -> DeviceTime {
         self.gone.get(&device).copied().unwrap_or(DeviceTime::MIN)
