@@ -6,7 +6,7 @@ use metrics::counter;
 
 use super::any::store_operations;
 use super::lookup::TripEnd;
-use super::lookup::days::{ALL_DAYS, Days, Listing, beyond, nearest};
+use super::lookup::days::{ALL_DAYS, Days, Listing, beyond, nearest, overlap};
 use super::positions::KeptPositions;
 use super::skip::is_whole;
 use super::{DeviceScope, Forget, Kinds, Order, Result, TripRow, WriteGroup};
@@ -231,7 +231,7 @@ store_operations! {
 /// How often the days of a list are read again while a change is on its way to two of them.
 const MAX_REREADS: usize = 3;
 
-/// Adds the next day to a list.
+/// Adds the next day to a list. A day is read in pages, so that a change may also tear it.
 async fn list_day(
     store: &(impl TripStore + ?Sized),
     listing: &mut Listing,
@@ -246,9 +246,12 @@ async fn list_day(
     };
     let mut rows = read(day).await?;
     for _ in 0..MAX_REREADS {
-        let Some(before) = listing.torn(&rows) else { break };
-        let again = read(before).await?;
-        listing.replace(before, again);
+        if let Some(before) = listing.torn(&rows) {
+            let again = read(before).await?;
+            listing.replace(before, again);
+        } else if !overlap(&rows) {
+            break;
+        }
         rows = read(day).await?;
     }
     listing.add(day, rows);

@@ -131,6 +131,13 @@ impl Listing {
     }
 }
 
+/// Whether any of the rows of a day overlap.
+pub(in crate::store) fn overlap(rows: &[TripRow]) -> bool {
+    let mut spans: Vec<_> = rows.iter().map(|row| (row.start_ms, row.end_ms)).collect();
+    spans.sort_unstable();
+    spans.windows(2).any(|pair| pair[1].0 <= pair[0].1)
+}
+
 /// The span of the days after that of a time, or in descending order before it; `None` if there
 /// are none.
 pub(in crate::store) fn beyond(
@@ -265,6 +272,14 @@ mod tests {
             listing.add(Day(second), rows);
             assert_eq!(listing.finish(9).iter().collect::<Vec<_>>(), parts);
         }
+    }
+
+    #[test]
+    fn a_day_that_was_half_read_is_seen() {
+        let (whole, parts) = (trip(&[1, 9], 4), [trip(&[1, 2], 8), trip(&[9], 8)]);
+        assert!(!overlap(&parts) && !overlap(&[]));
+        // The page with the whole was read before the change, the next one after it.
+        assert!(overlap(&[whole, parts[1].clone()]));
     }
 
     #[test]
