@@ -82,7 +82,7 @@ pub(crate) fn geojson() -> Value {
 
 /// The event of the merge.
 pub(crate) fn merged_event() -> Value {
-    let change = Change { kind: ChangeKind::Merged, retired: vec![at(10)], row: 0 };
+    let change = Change { kind: ChangeKind::Merged, retired: vec![at(10)], row: 0, in_past: false };
     let text = event::event(&change, &row()).expect("the ids have text forms");
     serde_json::from_str(&text).expect("it is JSON")
 }

@@ -41,6 +41,9 @@ pub struct Change {
     pub retired: Vec<DeviceTime>,
     /// Index of the segment among the rows of its write group.
     pub row: usize,
+    /// Whether the store is known to have newer rows there: what goes by order, and not by version,
+    /// must not get this change.
+    pub in_past: bool,
 }
 
 /// A forget: trips of a device that end before a time are erased, and older samples are dropped.

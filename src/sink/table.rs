@@ -68,8 +68,8 @@ impl<C: ProducerClient> TableWriter<C> {
     /// Sends the trips that a flush changed, and no value for the ids that this retires.
     pub(super) async fn send_changes(&self, topic: &TableTopic, flush: &Flush) -> Result<()> {
         let mut records = Vec::new();
-        let groups = flush.groups.iter().filter(|group| !group.in_past);
-        for (change, row) in groups.flat_map(WriteGroup::events) {
+        let events = flush.groups.iter().flat_map(WriteGroup::events);
+        for (change, row) in events.filter(|(change, _)| !change.in_past) {
             if topic.is_written_by(self.handle.partition(), row) {
                 if row.kind == Kind::Trip {
                     records.push(topic.trip(row)?);
@@ -243,7 +243,8 @@ mod tests {
         let answers =
             [Refusal::RD_KAFKA_RESP_ERR_UNKNOWN, Refusal::RD_KAFKA_RESP_ERR_INVALID_TXN_STATE];
         cluster.request_errors(RDKafkaApiKey::EndTxn, &answers);
-        let change = Change { kind: ChangeKind::Started, retired: Vec::new(), row: 0 };
+        let change =
+            Change { kind: ChangeKind::Started, retired: Vec::new(), row: 0, in_past: false };
         let group = WriteGroup { changes: vec![change], ..row(1, 2000).into() };
         let flush = Flush { groups: vec![group], ..Flush::default() };
         let sent = tokio::time::timeout(2 * FENCED_DELAY, writer.send_changes(&table, &flush));

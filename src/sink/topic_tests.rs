@@ -114,7 +114,8 @@ fn merge(retired: i64) -> Flush {
     let live = (DeviceTime(0), std::iter::once(Version(2)).collect());
     let points: MintPoints = retired.chain([live]).collect();
     let row = TripRow::from_path("van", &path, (&points, Version(2)), Rules::default().legs());
-    let change = Change { kind: ChangeKind::Merged, retired: ids.collect(), row: 0 };
+    let change =
+        Change { kind: ChangeKind::Merged, retired: ids.collect(), row: 0, in_past: false };
     let group = WriteGroup { changes: vec![change], ..row.into() };
     Flush { groups: vec![group], ..Flush::default() }
 }

@@ -16,9 +16,6 @@ pub struct WriteGroup {
     pub rows: Vec<TripRow>,
     /// The change events of the rows.
     pub changes: Vec<Change>,
-    /// Whether the store is known to have newer rows: what goes by order, and not by version, must
-    /// not get these.
-    pub in_past: bool,
 }
 
 fn touches(span: &TakenSpan, day: Day) -> bool {
@@ -30,7 +27,7 @@ impl From<TripRow> for WriteGroup {
     fn from(row: TripRow) -> Self {
         let (start_ms, end_ms, version) = (row.start_ms, row.end_ms, row.version);
         let taken = vec![TakenSpan { start_ms, end_ms, version }];
-        Self { taken, rows: vec![row], changes: Vec::new(), in_past: false }
+        Self { taken, rows: vec![row], changes: Vec::new() }
     }
 }
 
@@ -98,7 +95,7 @@ mod tests {
             span(20, 30, 6),
             span(3 * DAY, 3 * DAY, 8),
         ];
-        let group = WriteGroup { taken, rows: Vec::new(), changes: Vec::new(), in_past: false };
+        let group = WriteGroup { taken, rows: Vec::new(), changes: Vec::new() };
         assert_eq!(group.days(), [0, 1, 3].map(Day));
         let on = |day| group.taken_on(Day(day)).copied().collect::<Vec<_>>();
         assert_eq!(on(0), [span(10, DAY + 10, 4), span(20, 30, 6)]);

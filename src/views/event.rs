@@ -167,7 +167,7 @@ mod tests {
         let trip = timeline.segments().next().unwrap();
         let row = TripRow::from_segment(&"\u{1}".repeat(256), trip, LegFilter::default());
         let retired = row.absorbed().map(|(t_star_ms, _)| t_star_ms).skip(3).collect();
-        (Change { kind: ChangeKind::Merged, retired, row: 0 }, row)
+        (Change { kind: ChangeKind::Merged, retired, row: 0, in_past: false }, row)
     }
 
     fn ids(array: &Value) -> impl Iterator<Item = String> {

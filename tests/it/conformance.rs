@@ -312,7 +312,7 @@ async fn a_row_comes_back_as_it_was(store: impl TripStore) {
 async fn a_flush_is_durable_with_its_position(store: impl TripStore + Sink) {
     assert_eq!(store.position().await.unwrap(), Position::default());
     let row = trip("truck-17", &[10, 12], 4);
-    let change = Change { kind: ChangeKind::Started, retired: vec![], row: 0 };
+    let change = Change { kind: ChangeKind::Started, retired: vec![], row: 0, in_past: false };
     let flush = Flush {
         groups: vec![WriteGroup { changes: vec![change], ..row.clone().into() }],
         dead_letters: vec![],

@@ -34,7 +34,7 @@ fn open(file: &Path) -> Result<SqliteStore, StoreError> {
 }
 
 fn flush(names: &[&str]) -> Flush {
-    let change = || Change { kind: ChangeKind::Started, retired: vec![], row: 0 };
+    let change = || Change { kind: ChangeKind::Started, retired: vec![], row: 0, in_past: false };
     let group = |name: &&str| WriteGroup { changes: vec![change()], ..trip(name).into() };
     Flush { groups: names.iter().map(group).collect(), ..Flush::default() }
 }

@@ -205,21 +205,15 @@ async fn metered<F: Future>(future: F) -> (F::Output, Duration) {
 /// What is written of changes of a device, with their events.
 fn write_group(
     name: &str,
-    (made, group): &(Made, TakenGroup<'_>),
+    (group, made): &(TakenGroup<'_>, Vec<Made>),
     legs: LegFilter,
     own: i32,
 ) -> WriteGroup {
-    // Of the past, the table topic got nothing: it gets every id that was retired meanwhile.
-    let since = if *made == Made::AfterThePast { Version::MIN } else { group.lowest };
     let rows = group.segments.iter().map(|segment| row_of(name, segment, legs, own));
-    let changes = group.segments.iter().enumerate();
-    let changes = changes.map(|(row, segment)| change(segment, since, row));
-    WriteGroup {
-        taken: group.taken.clone(),
-        rows: rows.collect(),
-        changes: changes.collect(),
-        in_past: *made == Made::InThePast,
-    }
+    let changes = group.segments.iter().zip(made).enumerate();
+    let changes =
+        changes.map(|(row, (segment, made))| change(row, segment, *made, group.lowest)).collect();
+    WriteGroup { taken: group.taken.clone(), rows: rows.collect(), changes }
 }
 
 /// The row of a segment of a partition.
@@ -230,9 +224,11 @@ pub(super) fn row_of(device_id: &str, segment: &Segment, legs: LegFilter, own: i
     row
 }
 
-/// The change event of a segment's changes at and past version `since`; depends on the row and
-/// `since` only.
-fn change(segment: &Segment, since: Version, row: usize) -> Change {
+/// The change event of a segment's changes, of which `lowest` is the first version; depends on the
+/// row, that version and when they were made only.
+fn change(row: usize, segment: &Segment, made: Made, lowest: Version) -> Change {
+    // Of the past, the table topic got nothing: it gets every id that was retired meanwhile.
+    let since = if made == Made::AfterThePast { Version::MIN } else { lowest };
     let is_news = |history: &[Version]| history.last().is_some_and(|&last| last >= since);
     let news = segment.outline().points.iter().filter(|(_, history)| is_news(history));
     let (live, retired): (Vec<_>, Vec<_>) = news.partition(|(_, history)| is_live(history));
@@ -248,7 +244,7 @@ fn change(segment: &Segment, since: Version, row: usize) -> Change {
         Some((at, history)) if is_old((*at, history[0])) => ChangeKind::Split,
         Some(_) => ChangeKind::Started,
     };
-    Change { kind, retired, row }
+    Change { kind, retired, row, in_past: made == Made::InThePast }
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl RowAhead {
     }
 }
 
-/// When the changes that a flush takes were made.
+/// When the changes of a segment that a flush takes were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     /// After all that is known of its samples.
@@ -75,15 +75,14 @@ impl Device {
     }
 }
 
-/// When the changes of a group were made. Forgets the rows ahead that it has caught up with.
-fn made(ahead: &mut Vec<RowAhead>, group: &TakenGroup<'_>, next: Version) -> Made {
-    let touches = |row: &RowAhead| group.segments.iter().any(|segment| row.touches(segment));
-    if ahead.iter().any(|row| row.version >= next && touches(row)) {
-        return Made::InThePast;
+/// When the changes of a segment were made. `next` is the version of the next record.
+fn made(ahead: &[RowAhead], segment: &Segment, next: Version) -> Made {
+    let touched = ahead.iter().filter(|row| row.touches(segment));
+    match touched.map(|row| row.version).max() {
+        None => Made::Now,
+        Some(newest) if newest >= next => Made::InThePast,
+        Some(_) => Made::AfterThePast,
     }
-    let passed = ahead.len();
-    ahead.retain(|row| !touches(row));
-    if ahead.len() < passed { Made::AfterThePast } else { Made::Now }
 }
 
 /// Clients choose the ids, so each process uses a random hash seed.
@@ -277,19 +276,28 @@ impl ResidentDevices {
         self.update(slot, |timeline| timeline.forget(before_ms));
     }
 
-    /// Name of a device, and its changes that are due, or all of them, each with when it was made.
-    /// Marks them as clean. `next` is the version of the next record.
+    /// Name of a device, and its changes that are due, or all of them, with when those of each
+    /// segment were made. Marks them as clean, and forgets the rows ahead that they have caught up
+    /// with. `next` is the version of the next record.
     pub(super) fn take_groups(
         &mut self,
         slot: usize,
         next: Version,
         takes_all: bool,
-    ) -> (&str, Vec<(Made, TakenGroup<'_>)>) {
+    ) -> (&str, Vec<(TakenGroup<'_>, Vec<Made>)>) {
         let (name, device) = self.at_mut(slot);
         let Device { timeline, ahead, .. } = device;
         let groups = timeline.take_groups(takes_all).into_iter();
-        let groups = groups.map(|group| (made(ahead, &group, next), group));
-        (name, groups.collect())
+        let groups = groups.map(|group| {
+            let made = group.segments.iter().map(|segment| made(ahead, segment, next)).collect();
+            (group, made)
+        });
+        let groups: Vec<(TakenGroup<'_>, Vec<Made>)> = groups.collect();
+        if !ahead.is_empty() {
+            let taken = groups.iter().flat_map(|(group, _)| &group.segments);
+            ahead.retain(|row| row.version >= next || !taken.clone().any(|it| row.touches(it)));
+        }
+        (name, groups)
     }
 
     /// Packs the paths of a device; see [`Timeline::pack`].

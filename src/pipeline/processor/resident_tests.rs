@@ -75,16 +75,25 @@ fn the_devices_that_were_idle_for_longest_are_evicted_until_half_of_the_memory_i
 
 /// Loads a trip of two samples, written at a version.
 fn load(devices: &mut ResidentDevices, name: &str, version: i64) -> usize {
+    load_trips(devices, name, &[(0, version)])
+}
+
+/// Loads trips of two samples as of version 10, each from a minute on and written at a version.
+fn load_trips(devices: &mut ResidentDevices, name: &str, trips: &[(i64, i64)]) -> usize {
+    let rules = SegmentRules::default();
     let at = |minute: i64| {
         let time_ms = DeviceTime(minute * 60_000);
         Sample::quantised(&RawSample { time_ms, ..RawSample::default() }).unwrap()
     };
-    let (path, version) = (Path::from_sorted([at(0), at(1)]).unwrap(), Version(version));
-    let (rules, ids) = (SegmentRules::default(), MintPoints::new(DeviceTime(0), version));
-    let trip = Segment::loaded(&rules, Kind::Trip, ids, version, path);
+    let trips = trips.iter().map(|&(minute, version)| {
+        let (path, version) =
+            (Path::from_sorted([at(minute), at(minute + 1)]).unwrap(), Version(version));
+        let ids = MintPoints::new(DeviceTime(minute * 60_000), version);
+        Segment::loaded(&rules, Kind::Trip, ids, version, path)
+    });
     let slot = devices.slot_of(name);
     let load = devices.device(slot).timeline().days_to_load(&rules, DeviceTime(0));
-    devices.insert_loaded(slot, &rules, (&load, vec![trip]), Version(10))
+    devices.insert_loaded(slot, &rules, (&load, trips.collect()), Version(10))
 }
 
 #[test]
@@ -141,13 +150,30 @@ fn changes_behind_the_rows_wait_until_these_are_passed() {
     let slot = slots[0];
     let made = |devices: &mut ResidentDevices, next: i64| {
         let groups = devices.take_groups(slot, Version(next), true).1;
-        groups.iter().map(|(made, _)| *made).collect::<Vec<_>>()
+        groups.into_iter().flat_map(|(_, made)| made).collect::<Vec<_>>()
     };
     assert_eq!(made(&mut devices, 13), [Made::InThePast]);
     for (minute, expected) in [(3, Made::AfterThePast), (4, Made::Now)] {
         absorb_at(&mut devices, "full", minute, 20);
         assert_eq!(made(&mut devices, 21), [expected]);
     }
+}
+
+/// What a flush writes together may have been passed in part. Nothing else would announce that.
+#[test]
+fn each_segment_of_a_group_is_of_the_past_for_itself() {
+    let mut devices = ResidentDevices::new(usize::MAX);
+    load_trips(&mut devices, "split", &[(0, 12), (8, 20)]);
+    absorb_at(&mut devices, "split", 4, 11);
+    let raw = RawSample { time_ms: DeviceTime(6 * 60_000), ..RawSample::default() };
+    let off = Sample::quantised(&raw).unwrap();
+    let sample = Sample { version: Version(12), ignition: Some(false), ..off };
+    let slot = devices.slot_of("split");
+    devices.absorb(slot, &SegmentRules::default(), sample, None);
+    let groups = devices.take_groups(slot, Version(13), true).1;
+    let made: Vec<_> = groups.into_iter().map(|(_, made)| made).collect();
+    assert_eq!(made, [[Made::AfterThePast, Made::Now, Made::InThePast]]);
+    assert_eq!(devices.device(slot).ahead.len(), 1);
 }
 
 /// A device with a trip that is due is taken, and what is not due waits in it.
@@ -161,7 +187,7 @@ fn a_device_is_taken_if_any_of_its_trips_is_due() {
         let due = DeviceTime(due_minute * 60_000);
         assert_eq!(devices.take_due(None, |trip| trip.start_ms() == due), [0]);
         let taken = devices.take_groups(0, Version(0), false).1;
-        assert!(taken.len() == 1 && taken[0].1.segments[0].start_ms() == due);
+        assert!(taken.len() == 1 && taken[0].0.segments[0].start_ms() == due);
         assert_eq!(devices.dirty_count(), 1);
         // What is left of it waits after what was taken.
         devices.mark_dirty(0);

@@ -170,9 +170,7 @@ impl Kind {
             is_lossy,
             from: Some(from),
             is_static: dice.percent(20),
-            // Open: with both, the table lacked a trip after a split, once in 20,000 schedules
-            // (seed 35183041009721 of commit 218d9c14).
-            has_table: dice.percent(50) && !has_stops,
+            has_table: dice.percent(50),
             is_hostile: dice.percent(30),
             is_fine: dice.percent(30),
             has_stops,
