@@ -57,7 +57,13 @@ pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     let mut of_lane = truth.merges.iter().filter(|(merge, of)| {
         **of == lane && merge.2 < version.get() && !truth.is_revived(merge, version.get())
     });
-    let lacks_merge = of_lane.any(|(merge, _)| !merges.contains(merge));
+    // Another worker may have announced that it lives again, past what is committed.
+    let lives = |&(device, t_star, retired): &Named| {
+        trips(&world.feed).any(|event| {
+            (event.device, event.t_star) == (device, t_star) && event.version > retired
+        })
+    };
+    let lacks_merge = of_lane.any(|(it, _)| !merges.contains(it) && !lives(it));
     if lacks_letter {
         world.bad.insert("I6 dead letters");
     }
