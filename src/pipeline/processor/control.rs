@@ -12,11 +12,14 @@ use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::sink::Sink;
 use crate::source::{Batch, Control, SampleError};
-use crate::store::{Flush, Forget, Forgotten, Result, TripStore};
+use crate::store::{Flush, Forget, Forgotten, Kinds, Order, Result, TripRow, TripStore};
 use crate::telemetry::AUDIT;
 
 /// Minimum interval of lines about control records that change nothing.
 const UNCHANGED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rows that are looked at for what a forget erases.
+const MAX_FOUND: usize = 16;
 
 /// What became of a control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,30 +116,39 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         );
     }
 
-    /// Whether an earlier forget has erased as much: this one raises no floor. Depends on the log
-    /// only, also if instances ahead of this one have carried out later ones.
-    async fn is_repeated(&mut self, device_id: &str, forget: &Forget) -> Result<bool> {
+    /// Whether an earlier forget covers this one, which raises no floor, and it was not begun.
+    /// Depends on the log only, also if instances ahead of this one have carried out later ones.
+    async fn is_covered(&mut self, device_id: &str, forget: &Forget) -> Result<bool> {
         let trips = self.trips;
         let known = self.while_answering(trips.forgets(device_id)).await?;
         let covers = |earlier: &Forget| {
             earlier.version < forget.version && earlier.before_ms >= forget.before_ms
         };
-        Ok(known.iter().any(covers))
+        let is_begun = known.iter().any(|other| other.version == forget.version);
+        Ok(!is_begun && known.iter().any(covers))
+    }
+
+    /// Whether the store has something that a forget erases: a split leaves parts of a trip that
+    /// stayed whole before the floor. Rows past the forget do not count.
+    async fn erases_some(&mut self, device_id: &str, forget: &Forget) -> Result<bool> {
+        let (trips, upto_ms) = (self.trips, forget.before_ms - 1);
+        let (from_ms, order) = (DeviceTime::MIN, Order::Desc);
+        let found = trips.range(device_id, Kinds::All, from_ms, upto_ms, order, MAX_FOUND);
+        let found = self.while_answering(found).await?;
+        let erases = |row: &TripRow| forget.erases(row.end_ms, row.version);
+        Ok(found.len() == MAX_FOUND || found.iter().any(erases))
     }
 
     /// Executes a forget. Each step is acknowledged before the next: earlier changes of the device,
-    /// its announcement, the erasure, the event. One of a topic that raises no floor is counted
-    /// only; in a store of files each is a record that a rebuild needs, and no stranger writes it.
+    /// its announcement, the erasure, the event. One of a topic that raises no floor and erases
+    /// nothing is counted only; in a store of files each is a record that a rebuild needs, and no
+    /// stranger writes it.
     async fn carry_out(&mut self, control: &Control) -> Result<Outcome> {
         let Control::Forget { offset, device_id, before_ms, key } = control;
         let forget =
             Forget { version: self.log.versions.version_at(*offset), before_ms: *before_ms };
         self.counts.controls += 1;
-        if key.is_some() && self.is_repeated(device_id, &forget).await? {
-            self.counts.forgets_repeated += 1;
-            self.position.delivered = self.position.delivered.max(*offset + 1);
-            return Ok(Outcome::Repeated);
-        }
+        let is_covered = key.is_some() && self.is_covered(device_id, &forget).await?;
         let slot = self.devices.find_slot(device_id);
         let mut before = Flush { dead_letters: self.letters.take_all(), ..Flush::default() };
         if let Some(slot) = slot {
@@ -144,6 +156,11 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         }
         let (trips, sink) = (self.trips, self.sink);
         self.while_answering(sink.stage(&before)).await?;
+        if is_covered && !self.erases_some(device_id, &forget).await? {
+            self.counts.forgets_repeated += 1;
+            self.position.delivered = self.position.delivered.max(*offset + 1);
+            return Ok(Outcome::Repeated);
+        }
         self.while_answering(sink.announce_erasure(device_id, &forget)).await?;
         self.while_answering(trips.forget(device_id, &forget)).await?;
         // The store now contains the forget, even of a device that is not in memory.

@@ -98,6 +98,30 @@ fn a_control_record_is_counted() {
     assert_eq!(store.forgotten().len(), 1);
 }
 
+/// A split leaves a part of a trip that stayed whole before the floor, until the next forget.
+#[test]
+fn a_forget_that_raises_no_floor_erases_what_a_split_has_left_before_it() {
+    let store = MemoryStore::default();
+    let mut processor = processor(&store, ProcessorConfig::default());
+    let forget = |processor: &mut Processor<'_, _, _>, offset| {
+        let (device_id, key) = (DeviceId::from_store("van"), Some("ops".into()));
+        let before_ms = EVENING + 3 * MINUTE;
+        let control = Some(Control::Forget { offset: Offset(offset), device_id, before_ms, key });
+        block_on(processor.absorb(&Batch { control, ..Batch::default() })).unwrap();
+        let rows = rows(&store, "van").len();
+        (rows, processor.counts().forgets_repeated, store.forgotten().len())
+    };
+    block_on(processor.absorb(&samples(0, &[("van", 0), ("van", 1), ("van", 5)]))).unwrap();
+    assert_eq!(forget(&mut processor, 3), (1, 0, 1), "it ends after the floor");
+    let mut separator = samples(4, &[("van", 4)]);
+    if let Ok(decoded) = &mut separator.entries[0].content {
+        decoded.sample.ignition = Some(false);
+    }
+    block_on(processor.absorb(&separator)).unwrap();
+    assert_eq!(forget(&mut processor, 5), (2, 0, 2));
+    assert_eq!(forget(&mut processor, 6), (2, 1, 2), "nothing is left");
+}
+
 /// A forget that raises no floor leaves no row and no event, also while the device has changes that
 /// are not flushed. One that is read again is carried out again.
 #[test]
