@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 
-use super::flags::{Context, KindFlag, PathFlag, ServerFlags, SpanFlags, TagFlag};
+use super::flags::{Context, FilterFlags, KindFlag, PathFlag, ServerFlags, SpanFlags};
 use super::print::Printer;
 use super::progress::{is_shown, style};
 use super::{exit, stop};
@@ -49,7 +49,7 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub kind: KindFlag,
     #[command(flatten)]
-    pub tags: TagFlag,
+    pub filter: FilterFlags,
     /// One row for each sample, with the id of its trip
     #[arg(long, conflicts_with_all = ["path", "stops"], help = points_help())]
     pub points: bool,
@@ -99,8 +99,8 @@ pub(crate) async fn run(
     let form = args.form()?;
     let store = context.settings(&[&args.server.0])?.reader().await?;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let (kinds, span, tags) = (args.kind.kind, args.span.span()?, args.tags.tag.clone());
-    let selection = Selection::new(device.clone(), kinds, span, tags)?;
+    let (kinds, span) = (args.kind.kind, args.span.span()?);
+    let selection = Selection::new(device.clone(), kinds, span, args.filter.filter())?;
     if let Some(device) = &device {
         trip_list::check_known(&store, device).await?;
     }

@@ -15,6 +15,7 @@ use crate::model::scalar::DeviceTime;
 use crate::model::tag::TagFilter;
 use crate::model::time::{parse_day, parse_duration};
 use crate::ops::InvalidRequest;
+use crate::ops::trip_filter::{MAX_DISTANCE_M, TripFilter};
 use crate::ops::trip_list::TripSpan;
 use crate::segment::Kinds;
 use crate::settings::Warnings;
@@ -373,12 +374,24 @@ fn parse_kinds(name: &str) -> Result<Kinds, String> {
     Kinds::from_name(name).ok_or_else(|| "it is not trip, stop or all".to_owned())
 }
 
-/// Which trips are printed, by their tags.
+/// Which trips are printed, by what they have.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct TagFlag {
+pub(crate) struct FilterFlags {
     /// Only trips with this tag, or with any value of the key; several have to match
     #[arg(long, value_name = "KEY[=VALUE]")]
     pub tag: Vec<TagFilter>,
+    /// Only trips of at least this distance, m, and stops: leaves out what noise makes of parked
+    /// vehicles
+    #[arg(long, value_name = "METRES", value_parser = metres(MAX_DISTANCE_M))]
+    pub min_distance: Option<f64>,
+}
+
+impl FilterFlags {
+    /// Which trips the flags select.
+    pub(crate) fn filter(&self) -> TripFilter {
+        let min_distance_m = self.min_distance.unwrap_or_default();
+        TripFilter { tags: self.tag.clone(), min_distance_m, ..TripFilter::default() }
+    }
 }
 
 /// Whether to print the samples, and the stops.
@@ -391,19 +404,18 @@ pub(crate) struct PathFlag {
     #[arg(long)]
     pub stops: bool,
     /// Maximum distance of the samples of a stop from its first one, m [default: 100]
-    #[arg(long, value_name = "METRES", requires = "stops", value_parser = parse_radius)]
+    #[arg(long, value_name = "METRES", requires = "stops", value_parser = metres(StopRule::MAX_RADIUS_M))]
     pub stop_radius: Option<f64>,
     /// Minimum duration of a stop [default: 5m]
     #[arg(long, value_name = "DURATION", requires = "stops", value_parser = parse_stop_min)]
     pub stop_min: Option<i64>,
 }
 
-fn parse_radius(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(metres) if metres > 0.0 && metres <= StopRule::MAX_RADIUS_M => Ok(metres),
-        _ => {
-            Err(format!("it is not a distance in metres above 0, up to {}", StopRule::MAX_RADIUS_M))
-        }
+/// A parser of distances above 0, up to a maximum.
+fn metres(max_m: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| match text.parse() {
+        Ok(metres) if metres > 0.0 && metres <= max_m => Ok(metres),
+        _ => Err(format!("it is not a distance in metres above 0, up to {max_m}")),
     }
 }
 

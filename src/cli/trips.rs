@@ -3,13 +3,14 @@
 use clap::{Args, ValueEnum};
 
 use super::exit;
-use super::flags::{Context, KindFlag, OutputFlags, PathFlag, ServerFlags, SpanFlags, TagFlag};
+use super::flags::{Context, FilterFlags, KindFlag, OutputFlags, PathFlag, ServerFlags, SpanFlags};
 use super::print::Printer;
 use super::usage::at_least;
 use crate::identity::DeviceId;
 use crate::model::scalar::Day;
 use crate::model::time::{format_time, parse_day};
 use crate::model::visible::visible;
+use crate::ops::trip_filter::TripFilter;
 use crate::ops::trip_list::{self, day_span};
 use crate::ops::{BadData, InvalidRequest, tags};
 use crate::store::skip::{Missing, collecting};
@@ -49,7 +50,7 @@ pub(crate) struct TripsArgs {
     #[arg(long, value_name = "N", value_parser = at_least(1_usize))]
     pub limit: Option<usize>,
     #[command(flatten)]
-    pub tags: TagFlag,
+    pub filter: FilterFlags,
     #[command(flatten)]
     pub output: OutputFlags,
     #[command(flatten)]
@@ -86,8 +87,8 @@ pub(crate) async fn run(
     let format = printer.format(&args.output);
     args.path.check(format)?;
     let (order, limit) = (args.order.into(), args.limit.unwrap_or(usize::MAX));
-    let filters = &args.tags.tag;
-    let read_limit = if filters.is_empty() { limit } else { usize::MAX };
+    let filter = args.filter.filter();
+    let read_limit = if filter == TripFilter::default() { limit } else { usize::MAX };
     let mut missing = Missing::default();
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let rows = match (&device, &args.span.day) {
@@ -116,7 +117,7 @@ pub(crate) async fn run(
     }
     let tags = tags::of_rows(&store, &rows).await?;
     let tagged = rows.into_iter().zip(tags);
-    let wanted = tagged.filter(|(_, tags)| filters.iter().all(|filter| filter.accepts(tags)));
+    let wanted = tagged.filter(|(row, tags)| filter.accepts(row, tags));
     let extras = |tags| Extras::tagged(tag_values(&tags));
     let rows: Vec<_> = wanted.take(limit).map(|(row, tags)| (row, extras(tags))).collect();
     printer.list(&rows, format, &args.path)?;

@@ -6,7 +6,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Required, SchemaFormat};
 
 use super::list_options::{bbox_schema, fields_schema};
-use super::params::{MAX_LIMIT, MAX_SIMPLIFY_M, MAX_STOP_S};
+use super::params::{MAX_LIMIT, MAX_STOP_S};
+use crate::ops::trip_filter::MAX_DISTANCE_M;
 use crate::timeline::StopRule;
 
 pub(crate) const TRIP_ID: &str = "Text, key or UUID form";
@@ -82,7 +83,7 @@ parameters! {
     /// How much of a path an answer has.
     DetailParams = [
         query("path", "Include the samples as `path`", schema(Type::Boolean)),
-        query("simplify", "Omit samples of the path within this distance, in metres, of the line through the others", number(MAX_SIMPLIFY_M)),
+        query("simplify", "Omit samples of the path within this distance, in metres, of the line through the others", number(MAX_DISTANCE_M)),
         query("stops", "Include the stops, and the duration without them as `moving_s`", schema(Type::Boolean)),
     ], StopParams, [];
     /// Which trips a list has, and how much of them.
@@ -93,6 +94,7 @@ parameters! {
         query("tag", "Only trips with this tag, `key=value`, or with any value of a key",
             text(r"^[A-Za-z0-9._-]{1,64}(=[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*)?$"))
             .example(Some("purpose=business".into())),
+        query("min_distance_m", "Only trips of at least this distance, m, and stops: leaves out what noise makes of parked vehicles", number(MAX_DISTANCE_M)),
         query("fields", "Only these fields of each trip, separated by commas", fields_schema()),
     ], DetailParams, [
         query("limit", "Maximum trips per page; default 100", count(MAX_LIMIT)),

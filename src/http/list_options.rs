@@ -4,9 +4,9 @@ use axum::http::{HeaderMap, header};
 
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
-use super::params::Params;
+use super::params::{Params, positive};
 use super::trip_response::MAX_LIST;
-use crate::ops::trip_filter::{Bbox, TripFilter};
+use crate::ops::trip_filter::{Bbox, MAX_DISTANCE_M, TripFilter};
 use crate::ops::trip_page::PageRequest;
 use crate::store::Kinds;
 use crate::views::{Detail, Form, PathRule, TRIP_FIELDS};
@@ -80,7 +80,7 @@ impl ListOptions {
     /// Whether the answer needs the tags.
     fn reads_tags(&self) -> bool {
         let is_shown = |fields: &Vec<String>| fields.iter().any(|field| field == "tags");
-        self.filter.tag.is_some() || self.fields.as_ref().is_none_or(is_shown)
+        !self.filter.tags.is_empty() || self.fields.as_ref().is_none_or(is_shown)
     }
 
     /// What a page contains.
@@ -108,8 +108,11 @@ impl Params {
             Kinds::from_name(name).ok_or_else(|| format!("`{name}` is not trip, stop or all"))
         });
         let bbox = self.read("bbox", Bbox::parse);
-        let tag = self.read("tag", str::parse);
-        let filter = TripFilter { bbox, driver: self.text("driver"), tag };
+        let tags = Vec::from_iter(self.read("tag", str::parse));
+        let min_distance_m = self
+            .read("min_distance_m", |text| positive(text, MAX_DISTANCE_M, "a distance in metres"));
+        let min_distance_m = min_distance_m.unwrap_or_default();
+        let filter = TripFilter { bbox, driver: self.text("driver"), tags, min_distance_m };
         let fields = self.read("fields", read_fields);
         if fields.is_some() && !matches!(form, Form::Json | Form::Ndjson) {
             let form = form.spec().name;

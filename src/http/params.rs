@@ -9,6 +9,7 @@ use super::problem::{ParamError, Problem};
 use crate::identity::{DeviceId, TripId, device_of_token};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{parse_day, parse_time};
+use crate::ops::trip_filter::MAX_DISTANCE_M;
 use crate::store::Order;
 use crate::timeline::{DAY_MS, StopRule};
 use crate::views::Detail;
@@ -23,11 +24,16 @@ pub(crate) const MAX_LIMIT: usize = 1000;
 #[expect(clippy::cast_precision_loss, reason = "a day")]
 pub(crate) const MAX_STOP_S: f64 = (StopRule::MAX_MIN_MS / 1000) as f64;
 
-/// Maximum tolerance of the simplification of a path, m.
-pub(crate) const MAX_SIMPLIFY_M: f64 = 1e6;
-
 /// Maximum number of days of a span of all devices.
 const MAX_DAYS: i64 = 31;
+
+/// A number above 0, up to a maximum.
+pub(crate) fn positive(text: &str, max: f64, what: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && number <= max => Ok(number),
+        _ => Err(format!("`{text}` is not {what} above 0, up to {max}")),
+    }
+}
 
 /// The parameters of a request. Each can be read once; [`Params::finish`] rejects unread ones.
 #[derive(Debug, Default)]
@@ -172,10 +178,7 @@ impl Params {
 
     /// How much of the path the answer holds.
     pub(crate) fn detail(&mut self) -> Detail {
-        let parse = |text: &str| match text.parse::<f64>() {
-            Ok(metres) if metres > 0.0 && metres <= MAX_SIMPLIFY_M => Ok(metres),
-            _ => Err(format!("`{text}` is not a distance above 0, up to {MAX_SIMPLIFY_M} metres")),
-        };
+        let parse = |text: &str| positive(text, MAX_DISTANCE_M, "a distance in metres");
         let (path, simplify_m) = (self.flag("path"), self.read("simplify", parse));
         Detail { path, simplify_m, stops: self.stops() }
     }
@@ -188,14 +191,10 @@ impl Params {
 
     /// What counts as a stop.
     pub(crate) fn stop_rule(&mut self) -> StopRule {
-        let number = |text: &str, max: f64, what: &str| match text.parse::<f64>() {
-            Ok(number) if number > 0.0 && number <= max => Ok(number),
-            _ => Err(format!("`{text}` is not {what} above 0, up to {max}")),
-        };
         let radius_m = self.read("stop_radius_m", |text| {
-            number(text, StopRule::MAX_RADIUS_M, "a distance in metres")
+            positive(text, StopRule::MAX_RADIUS_M, "a distance in metres")
         });
-        let min_s = self.read("stop_min_s", |text| number(text, MAX_STOP_S, "a time in seconds"));
+        let min_s = self.read("stop_min_s", |text| positive(text, MAX_STOP_S, "a time in seconds"));
         let default = StopRule::default();
         #[expect(clippy::cast_possible_truncation, reason = "at most a day")]
         let min_ms = min_s.map_or(default.min_ms, |min_s| (min_s * 1e3).ceil() as i64);

@@ -4,10 +4,11 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::InvalidRequest;
 use super::tags;
+use super::trip_filter::TripFilter;
 use super::trip_list::{TripSpan, day_span, prefix_times};
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::scalar::DeviceTime;
-use crate::model::tag::{TagFilter, TripTags};
+use crate::model::tag::TripTags;
 use crate::store::skip::{Missing, collecting};
 use crate::store::{
     AnyStore, DevicePages, DeviceScope, Kinds, Order, RowError, SideTables, StoreError, TripRow,
@@ -45,12 +46,12 @@ pub struct Selection {
     /// Whether the times select by `t_star`, instead of by overlap.
     by_t_star: bool,
     kinds: Kinds,
-    /// Tags that a trip has to have, all of them.
-    tags: Vec<TagFilter>,
+    /// Which of these.
+    filter: TripFilter,
 }
 
 impl Selection {
-    /// The segments of one device or of all that have all these tags.
+    /// The segments of one device or of all that satisfy a filter.
     ///
     /// # Errors
     /// The prefix is malformed or names another device.
@@ -58,7 +59,7 @@ impl Selection {
         device: Option<DeviceId>,
         kinds: Kinds,
         span: TripSpan<'_>,
-        tags: Vec<TagFilter>,
+        filter: TripFilter,
     ) -> anyhow::Result<Self> {
         let all = DeviceScope::All;
         let by_overlap = |scope, from_ms, upto_ms| (scope, from_ms, upto_ms, false);
@@ -86,12 +87,12 @@ impl Selection {
         if upto_ms < from_ms {
             return Err(InvalidRequest("the range of times ends before it begins".into()).into());
         }
-        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, kinds, tags })
+        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, kinds, filter })
     }
 
     fn contains(&self, row: &TripRow, tags: &TripTags) -> bool {
         let is_in_time = !self.by_t_star || (self.from_ms..=self.upto_ms).contains(&row.t_star_ms);
-        is_in_time && self.tags.iter().all(|filter| filter.accepts(tags))
+        is_in_time && self.filter.accepts(row, tags)
     }
 }
 
@@ -256,7 +257,7 @@ mod tests {
 
     fn all() -> Selection {
         let span = TripSpan::Overlapping(DeviceTime::MIN, DeviceTime::MAX);
-        Selection::new(None, Kinds::All, span, Vec::new()).unwrap()
+        Selection::new(None, Kinds::All, span, TripFilter::default()).unwrap()
     }
 
     fn starts(
@@ -289,7 +290,7 @@ mod tests {
             assert_eq!(starts(&store, &all(), |_| ()), (expected, 0), "{count}");
         }
         let span = TripSpan::Overlapping(DeviceTime(13 * 3_600_000), DeviceTime(20 * 3_600_000));
-        let some = Selection::new(None, Kinds::All, span, Vec::new()).unwrap();
+        let some = Selection::new(None, Kinds::All, span, TripFilter::default()).unwrap();
         assert_eq!(starts(&store, &some, |_| ()), (vec![10, 15, 20], 0));
     }
 
@@ -321,15 +322,19 @@ mod tests {
             (Some(one.clone()), "197001", true),
             (Some(one.clone()), "truck-17~1970", true),
         ] {
-            let selection =
-                Selection::new(device, Kinds::Trips, TripSpan::Prefix(prefix), Vec::new());
+            let selection = Selection::new(
+                device,
+                Kinds::Trips,
+                TripSpan::Prefix(prefix),
+                TripFilter::default(),
+            );
             let selection = selection.unwrap();
             assert_eq!(selection.contains(&row, &TripTags::new()), is_in, "{prefix}");
             assert_eq!(selection.device.is_some(), prefix != "1970-01-01" && prefix != "19700102");
         }
         for (device, prefix) in [(Some(one), "truck-2~1970"), (None, "truck-17~")] {
             let prefix = TripSpan::Prefix(prefix);
-            Selection::new(device, Kinds::Trips, prefix, Vec::new()).unwrap_err();
+            Selection::new(device, Kinds::Trips, prefix, TripFilter::default()).unwrap_err();
         }
     }
 }

@@ -25,7 +25,7 @@ pub mod serve;
 pub mod simulate;
 pub mod summary;
 pub mod tags;
-pub(crate) mod trip_filter;
+pub mod trip_filter;
 pub mod trip_list;
 pub(crate) mod trip_page;
 pub mod verify;

@@ -1,11 +1,15 @@
 //! Which trips of a list are wanted, by their content.
 
 use crate::model::tag::{TagFilter, TripTags};
+use crate::segment::Kind;
 use crate::store::TripRow;
+
+/// Maximum of a distance that a client names, m.
+pub const MAX_DISTANCE_M: f64 = 1e6;
 
 /// A box of positions, degrees. If `west` is greater than `east`, it crosses the antimeridian.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bbox {
+pub struct Bbox {
     /// Western longitude, -180 to 180.
     pub west: f64,
     /// Southern latitude, -90 to 90.
@@ -21,7 +25,7 @@ impl Bbox {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let numbers: Option<Vec<f64>> =
             text.split(',').map(|number| number.trim().parse().ok()).collect();
         let Some([west, south, east, north]) = numbers.as_deref() else {
@@ -57,24 +61,28 @@ impl Bbox {
 
 /// Conditions that a trip has to satisfy, all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct TripFilter {
+pub struct TripFilter {
     /// Its bounding box overlaps this one.
     pub bbox: Option<Bbox>,
     /// It has this driver.
     pub driver: Option<String>,
-    /// It has this tag.
-    pub tag: Option<TagFilter>,
+    /// It has these tags, all of them.
+    pub tags: Vec<TagFilter>,
+    /// If it is a trip, its distance is at least this, m: noise makes short trips of a parked
+    /// vehicle.
+    pub min_distance_m: f64,
 }
 
 impl TripFilter {
     /// Whether a trip satisfies every condition.
     #[must_use]
-    pub(crate) fn accepts(&self, row: &TripRow, tags: &TripTags) -> bool {
+    pub fn accepts(&self, row: &TripRow, tags: &TripTags) -> bool {
         let of_trip =
             Bbox { west: row.min_lon, south: row.min_lat, east: row.max_lon, north: row.max_lat };
         self.bbox.is_none_or(|bbox| bbox.overlaps(&of_trip))
             && self.driver.as_ref().is_none_or(|driver| row.driver.as_ref() == Some(driver))
-            && self.tag.as_ref().is_none_or(|tag| tag.accepts(tags))
+            && self.tags.iter().all(|tag| tag.accepts(tags))
+            && (row.kind == Kind::Stop || row.distance_m >= self.min_distance_m)
     }
 }
 

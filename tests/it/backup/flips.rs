@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tstar::internals::model::scalar::DeviceTime;
 use tstar::internals::ops::backup::check;
 use tstar::internals::ops::export::{Selection, export};
+use tstar::internals::ops::trip_filter::TripFilter;
 use tstar::internals::ops::trip_list::TripSpan;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{AnyStore, Kinds};
@@ -22,9 +23,11 @@ fn exported(file: &Path) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
     let detail = Detail { path: true, ..Detail::default() };
     let mut writer = TripWriter::new(&mut out, Form::Ndjson, detail)?;
-    block_on(export(&store, &Selection::new(None, Kinds::All, all, Vec::new())?, |(row, _)| {
-        Ok(writer.write(row, &Extras::default())?)
-    }))?;
+    block_on(export(
+        &store,
+        &Selection::new(None, Kinds::All, all, TripFilter::default())?,
+        |(row, _)| Ok(writer.write(row, &Extras::default())?),
+    ))?;
     writer.finish()?;
     Ok(out)
 }

@@ -198,6 +198,31 @@ fn times_of_flags_are_not_seconds_or_years() {
     assert_eq!(ids(&folder, "trips truck-17 --from -1 --to 2101").len(), 0);
 }
 
+/// One noisy sample of a parked vehicle is a trip, which lists and exports may leave out.
+#[test]
+fn short_trips_are_left_out_on_request() {
+    let mut folder = Folder::new();
+    folder.env("TSTAR_MAX_FUTURE", "36500d");
+    let line = |minute: i64, lat: f64, ignition: bool| {
+        let time = T + minute * MINUTE;
+        let sample = json!({
+            "device_id": "truck-17", "time": time, "lat": lat, "lon": 2.0, "ignition": ignition
+        });
+        sample.to_string() + "\n"
+    };
+    let drive = [line(0, 1.0, true), line(1, 1.001, true)];
+    folder.write("log", drive.concat() + &line(60, 1.001, true) + &line(90, 1.001, false));
+    folder.ingest("log");
+    for words in ["trips truck-17", "trips --day 2026-11-20", "export --device truck-17"] {
+        let words = format!("{words} --kind all --format ndjson");
+        let count = |metres: i64| ids(&folder, &format!("{words} --min-distance {metres}")).len();
+        assert_eq!(ids(&folder, &words).len(), 3, "{words}");
+        assert_eq!([count(100), count(1000)], [2, 1], "{words}");
+    }
+    let ran = folder.run("trips truck-17 --min-distance 0").ends(2).prints_nothing();
+    ran.says(&["--min-distance", "above 0"]);
+}
+
 #[test]
 fn csv_without_trips_has_the_columns_of_csv_with_them() {
     let folder = store();

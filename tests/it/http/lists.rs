@@ -81,6 +81,13 @@ fn a_span_of_all_devices_has_the_trips_that_overlap_it() {
     assert_eq!(ids(&found), ids(by_driver.iter().copied()));
     assert!(by_driver.len() > 2 && by_driver.len() < all.len());
 
+    let metres = |trip: &Value| trip["distance_m"].as_f64().unwrap();
+    let least = metres(&all[all.len() / 2]);
+    let long: Vec<_> = all.iter().filter(|trip| metres(trip) >= least).collect();
+    let found = pages(&server, &format!("/v1/trips?{span}&min_distance_m={least}&limit=3"));
+    assert_eq!(ids(&found), ids(long.iter().copied()));
+    assert!(long.len() > 1 && long.len() < all.len());
+
     let [west, south, east, north] = [0, 1, 2, 3].map(|nth| all[0]["bbox"][nth].as_f64().unwrap());
     let overlaps = |trip: &&Value| {
         let [w, s, e, n] = [0, 1, 2, 3].map(|nth| trip["bbox"][nth].as_f64().unwrap());
