@@ -15,8 +15,9 @@ use super::trip_response::with_header;
 use crate::identity::{DeviceId, TripId, token_of_device};
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::format_time;
+use crate::ops::lookup::Fresh;
 use crate::segment::Kind;
-use crate::store::{AnyStore, DeviceScope, TripStore as _, count_trips, latest_end};
+use crate::store::{DeviceScope, TripStore as _, count_trips};
 use crate::views::{LatLon, text_id};
 
 /// Devices whose last trips are read at the same time.
@@ -57,12 +58,12 @@ pub(crate) struct Device {
 impl Device {
     /// Reads where a device was last, if that is asked for, and how many trips it has in a day.
     async fn read(
-        store: &AnyStore,
+        store: &Fresh<'_>,
         device_id: String,
         has_last: bool,
         day: Option<Day>,
     ) -> Result<Self, Problem> {
-        let latest = if has_last { latest_end(store, &device_id).await? } else { None };
+        let latest = if has_last { store.latest_end(&device_id).await? } else { None };
         let last = latest.map(|end| {
             let trip_id = text_id(&device_id, end.t_star_ms)?;
             let position = LatLon { lat: end.lat, lon: end.lon };
@@ -70,7 +71,7 @@ impl Device {
             Ok::<_, Problem>(LastSeen { time, position, trip_id, kind })
         });
         let trips = match day {
-            Some(day) => Some(count_trips(store, &device_id, day).await?),
+            Some(day) => Some(count_trips(store.store(), &device_id, day).await?),
             None => None,
         };
         Ok(Self { token: token_of_device(&device_id), last: last.transpose()?, trips, device_id })
@@ -124,6 +125,7 @@ pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
     });
     let next = next.map(|next| next.key_text());
     let link = next.as_deref().map(|next| next_link(&call.uri, next));
+    let store = call.app.fresh(&store);
     let reads: Vec<_> =
         found.into_iter().map(|id| Device::read(&store, id, has_last, day)).collect();
     let devices = stream::iter(reads).buffered(CONCURRENCY).try_collect().await?;

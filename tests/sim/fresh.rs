@@ -11,7 +11,7 @@ use tstar::internals::segment::{SegmentRules, Timeline};
 use tstar::internals::store::fresh::{FreshStore, MemoryAnswer, MemoryQuestion, OwnerMemory};
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::scylla::ScyllaStore;
-use tstar::internals::store::{Forget, Kinds, LookupResult, Order, TripRow, TripStore};
+use tstar::internals::store::{Forget, Kinds, LookupResult, Order, TripEnd, TripRow, TripStore};
 use tstar::internals::timeline::{LegFilter, RawSample, Sample};
 
 use crate::nodes::{self, Connection, Nodes};
@@ -51,7 +51,9 @@ impl OwnerMemory for Owner {
         rows.truncate(question.limit);
         let ends = (self.rows.iter().map(|it| it.start_ms), self.rows.iter().map(|it| it.end_ms));
         let newer_ms = ends.0.min().zip(ends.1.max());
-        (!self.is_silent).then(|| MemoryAnswer { rows, newer_ms, ..MemoryAnswer::default() })
+        let latest = self.rows.last().map(TripEnd::of_row);
+        let answer = MemoryAnswer { rows, newer_ms, latest, ..MemoryAnswer::default() };
+        (!self.is_silent).then_some(answer)
     }
 }
 
@@ -215,4 +217,28 @@ fn neighbours_of_a_time_are_those_of_store_and_memory() {
     let forget = Forget { version: Version(9), before_ms: DeviceTime(12 * MINUTE) };
     block_on(store.forget("a", &forget)).unwrap();
     assert_eq!(near(vec![trip(&[0, 11], 8)], 20), [None, Some((40, false))]);
+}
+
+/// A stop that only grows is written seldom: memory knows where the device is meanwhile.
+#[test]
+fn a_device_was_last_where_memory_or_the_store_has_it_later() {
+    let (short, long) = (trip(&[20, 21], 2), trip(&[20, 21, 22], 4));
+    let (other, split) = (trip(&[40, 41], 6), trip(&[20], 8));
+    let store = store(&[trip(&[0, 1], 0), short.clone()]);
+    let minute = |rows: &[&TripRow], is_silent| {
+        let rows = rows.iter().map(|row| TripRow::clone(row)).collect();
+        let owner = Arc::new(Owner { rows, is_silent, ..Owner::default() });
+        let fresh = FreshStore::new(&store, Some(owner));
+        block_on(fresh.latest_end("a")).unwrap().map(|end| end.end_ms.ms() / MINUTE)
+    };
+    assert_eq!(minute(&[], false), Some(21));
+    assert_eq!(minute(&[&long], false), Some(22));
+    assert_eq!(minute(&[&long], true), Some(21), "no answer");
+    assert_eq!(minute(&[&long, &other], false), Some(41));
+    assert_eq!(minute(&[&split], false), Some(20), "a newer row may end earlier");
+    assert_eq!(minute(&[&trip(&[0, 1, 2], 9)], false), Some(21), "memory lacks the last days");
+    let forget = Forget { version: Version(10), before_ms: DeviceTime(30 * MINUTE) };
+    block_on(store.forget("a", &forget)).unwrap();
+    assert_eq!(minute(&[&long], false), None, "it was erased meanwhile");
+    assert_eq!(minute(&[&long, &other], false), Some(41));
 }

@@ -116,6 +116,7 @@ fn join(mut one: MemoryAnswer, mut other: MemoryAnswer, question: &MemoryQuestio
     }
     let spans = one.newer_ms.into_iter().chain(other.newer_ms);
     one.newer_ms = spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    one.latest = [one.latest, other.latest].into_iter().flatten().max_by_key(|end| end.version);
     one.complete_before = one.complete_before.max(other.complete_before);
     #[cfg(feature = "internals")]
     {

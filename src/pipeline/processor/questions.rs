@@ -9,10 +9,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Processor;
 use super::flush::row_of;
-use crate::model::scalar::DeviceTime;
 use crate::sink::Sink;
 use crate::store::fresh::{MemoryAnswer, MemoryQuestion};
-use crate::store::{Order, TripRow, TripStore};
+use crate::store::{Order, TripEnd, TripStore};
 
 /// Maximum number of questions answered before the next batch is absorbed.
 const IN_A_ROW: usize = 32;
@@ -70,33 +69,29 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
 
     fn answer(&self, question: &MemoryQuestion) -> MemoryAnswer {
         let slot = self.devices.find_slot(&question.device_id);
-        let (rows, newer_ms) = slot.map_or_else(Default::default, |it| self.newer(it, question));
+        let newer = slot.map(|slot| self.newer(slot, question));
         MemoryAnswer {
-            rows,
-            newer_ms,
             complete_before: self.is_own_in_memory(&question.device_id).then(|| {
                 // The record at the position may have been absorbed in part: not counted.
                 self.log.versions.version_at(self.position.delivered)
             }),
             #[cfg(feature = "internals")]
             is_resident: slot.is_some(),
+            ..newer.unwrap_or_default()
         }
     }
 
     /// The rows that are asked for, of the segments of a device that a reader of the store may not
-    /// find there, and the span of all of these. A segment without a change at or past the
-    /// acknowledged position is durable.
-    fn newer(
-        &self,
-        slot: usize,
-        question: &MemoryQuestion,
-    ) -> (Vec<TripRow>, Option<(DeviceTime, DeviceTime)>) {
+    /// find there, and the span and the last of all of these. A segment without a change at or past
+    /// the acknowledged position is durable.
+    fn newer(&self, slot: usize, question: &MemoryQuestion) -> MemoryAnswer {
         let (name, device) = self.devices.at(slot);
         let acknowledged = self.log.versions.version_at(self.acknowledged.delivered);
         let newer = device.timeline().segments().filter(|it| it.version() >= acknowledged);
         let mut newer: Vec<_> = newer.collect();
-        let span_ms = newer.first().zip(newer.last());
-        let span_ms = span_ms.map(|(first, last)| (first.start_ms(), last.end_ms()));
+        let span = newer.first().zip(newer.last());
+        let newer_ms = span.map(|(first, last)| (first.start_ms(), last.end_ms()));
+        let latest = newer.last().map(|last| TripEnd::of_segment(last));
         newer.retain(|segment| {
             segment.start_ms() <= question.upto_ms && segment.end_ms() >= question.from_ms
         });
@@ -105,7 +100,8 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
         }
         newer.truncate(question.limit);
         let row = |segment| row_of(name, segment, self.legs, self.log.partition);
-        (newer.into_iter().map(row).collect(), span_ms)
+        let rows = newer.into_iter().map(row).collect();
+        MemoryAnswer { rows, newer_ms, latest, ..MemoryAnswer::default() }
     }
 
     /// Whether a device is known to belong to this partition, without a look at the store.
@@ -130,7 +126,7 @@ mod tests {
         EVENING, MINUTE, MemoryStore, block_on, of_topic, processor, samples,
     };
     use super::*;
-    use crate::model::scalar::Version;
+    use crate::model::scalar::{DeviceTime, Version};
 
     fn question(device_id: &str, (from, upto): (i64, i64), order: Order) -> MemoryQuestion {
         let (from_ms, upto_ms) = (EVENING + from * MINUTE, EVENING + upto * MINUTE);

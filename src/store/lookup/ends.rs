@@ -3,7 +3,7 @@
 use crate::codec::trip_row::{VersionedSpan, resolve_overlaps};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
-use crate::segment::Kind;
+use crate::segment::{Kind, Segment};
 use crate::store::{Result, RowError, TripRow, TripStore, skip};
 
 /// Days of a device that are searched for its last segment. A day may be in the index without a
@@ -46,7 +46,8 @@ impl VersionedSpan for TripEnd {
 }
 
 impl TripEnd {
-    pub(in crate::store) fn of_row(row: &TripRow) -> Self {
+    /// The end of a row.
+    pub fn of_row(row: &TripRow) -> Self {
         Self {
             kind: row.kind,
             t_star_ms: row.t_star_ms,
@@ -55,6 +56,20 @@ impl TripEnd {
             version: row.version,
             lat: row.end_lat,
             lon: row.end_lon,
+        }
+    }
+
+    /// The end of a segment in memory.
+    pub(crate) fn of_segment(segment: &Segment) -> Self {
+        let last = segment.path().last();
+        Self {
+            kind: segment.outline().kind,
+            t_star_ms: segment.t_star_ms(),
+            start_ms: segment.start_ms(),
+            end_ms: segment.end_ms(),
+            version: segment.version(),
+            lat: last.lat(),
+            lon: last.lon(),
         }
     }
 

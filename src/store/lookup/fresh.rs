@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::try_join;
 
+use super::ends::{TripEnd, latest_end};
 use super::{LookupResult, covering, device_of_uuid};
 use crate::codec::trip_row::resolve_overlaps;
 use crate::identity::AnyId;
@@ -43,6 +44,8 @@ pub struct MemoryAnswer {
     /// From the first to the last sample of all such segments of the device, also of those that
     /// were not asked for.
     pub newer_ms: Option<(DeviceTime, DeviceTime)>,
+    /// The last of all such segments.
+    pub latest: Option<TripEnd>,
     /// Records of the device before this version are in `rows` or durable; `None` if the owner does
     /// not know that the device is its own.
     pub complete_before: Option<Version>,
@@ -237,6 +240,26 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
             found.result = LookupResult::Unknown;
         }
         Ok(found)
+    }
+
+    /// Where a device was last; `None` without a segment in the latest days of its index.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn latest_end(&self, device_id: &str) -> Result<Option<TripEnd>> {
+        let nothing = (DeviceTime::MAX, DeviceTime::MIN);
+        let answer = self.read_memory(device_id, nothing, Order::Desc, 0).await;
+        let in_memory = answer.and_then(|answer| answer.latest);
+        let stored = latest_end(self.store, device_id).await?;
+        let both = resolve_overlaps(stored.into_iter().chain(in_memory).collect());
+        let latest = both.into_iter().next_back();
+        if latest.is_none() || latest == stored {
+            return Ok(latest);
+        }
+        let forgets = self.store.forgets(device_id).await?;
+        let stays =
+            |end: &TripEnd| !forgets.iter().any(|forget| forget.erases(end.end_ms, end.version));
+        Ok(latest.filter(stays).or(stored.filter(stays)))
     }
 
     /// The last trip of a device before a time that none covers, and the first one after it.

@@ -106,6 +106,35 @@ fn requires_a_version(server: &Server, id: &str, version: i64) {
     server.get(&format!("/v1/trips/{id}?min_version=x")).fails(400, "bad_request");
 }
 
+/// The row of a stop that only grows is written seldom; where the device was last is known.
+#[test]
+fn a_parked_device_was_last_seen_at_its_latest_sample() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let (folder, flags) = (Folder::new(), log(&topic));
+    let store = "--store sqlite:trips.db";
+    let waits = "--flush-interval 50ms --max-staleness 1s --stop-staleness 1h";
+    let words = format!("run {flags} {store} --from earliest --create-topics {waits}");
+    let server = Server::start(&folder, &words);
+    for minute in 0..3 {
+        let time = format!("2024-05-01T08:{minute:02}:00.000Z");
+        let sample = json!({
+            "device_id": "van", "time": time, "lat": 1.0, "lon": 2.0, "ignition": false
+        });
+        topic.send_lines(format!("{sample}\n").as_bytes(), "no-device");
+        let is_last = || {
+            let found = server.get("/v1/devices");
+            let last = (found.status == 200).then(|| found.json()["devices"][0]["last"].clone());
+            last.filter(|last| last["time"] == time)
+        };
+        let last = until("the last sample of the device", is_last);
+        assert_eq!(last["kind"], "stop");
+    }
+    let stored =
+        folder.run(&format!("trips van --kind stop {store} --format ndjson")).ends(0).objects();
+    assert_eq!(stored[0]["samples"], 1, "its row waits");
+    server.drain();
+}
+
 #[test]
 fn samples_are_found_before_a_file_has_them() {
     let folder = Folder::new();
