@@ -1,6 +1,5 @@
 //! Samples of one device and device time that differ, and why there may be many.
 
-use super::distance_m;
 use crate::model::sample::Sample;
 
 /// Share of samples from which on conflicts have a cause: 1 in this many.
@@ -27,7 +26,7 @@ impl Conflicts {
         self.count += 1;
         // The part of the time that may have been cut off, s.
         let cut_s = if kept.time_ms.ms() % 60_000 == 0 { 60.0 } else { 1.0 };
-        self.far += u64::from(distance_m(kept, other) > SCATTER_M + MAX_MPS * cut_s);
+        self.far += u64::from(kept.flat_distance_m(other) > SCATTER_M + MAX_MPS * cut_s);
     }
 
     /// What is likely wrong with these samples, and what to do; `None` if they are few.

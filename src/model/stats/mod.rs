@@ -144,7 +144,7 @@ impl SampleStats {
     /// was standing.
     fn observe_leg(&mut self, from: &Sample, to: &Sample, duration_s: f64) -> bool {
         self.intervals.add(duration_s);
-        let leg_m = distance_m(from, to);
+        let leg_m = from.flat_distance_m(to);
         let track_mps = leg_m / duration_s;
         if track_mps > JUMP_MPS && leg_m >= MIN_JUMP_M {
             self.jumps += 1;
@@ -184,19 +184,6 @@ impl SampleStats {
 #[expect(clippy::cast_precision_loss, reason = "an interval stays far below 2^53 ms")]
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1000.0
-}
-
-/// Distance on a plane at the latitude of the samples, m: exact enough for statistics of short
-/// legs, and cheap.
-fn distance_m(from: &Sample, to: &Sample) -> f64 {
-    /// Length of 1e-7 degrees of latitude, m.
-    const QUANTUM_M: f64 = 0.011_119_508;
-    const FULL_TURN: f64 = 3.6e9;
-    let lat = f64::from(to.lat_e7) - f64::from(from.lat_e7);
-    let lon = (f64::from(to.lon_e7) - f64::from(from.lon_e7)).abs();
-    // The shorter way around the earth.
-    let lon = lon.min(FULL_TURN - lon) * libm::cos(from.lat().to_radians());
-    libm::sqrt(lat * lat + lon * lon) * QUANTUM_M
 }
 
 #[cfg(test)]

@@ -192,6 +192,20 @@ impl Sample {
     pub fn lon(&self) -> f64 {
         f64::from(self.lon_e7) / 1e7
     }
+
+    /// Distance on a plane at the latitude of this sample, m: exact enough for statistics of short
+    /// legs, and cheap.
+    #[must_use]
+    pub fn flat_distance_m(&self, to: &Self) -> f64 {
+        /// Length of 1e-7 degrees of latitude, m.
+        const QUANTUM_M: f64 = 0.011_119_508;
+        const FULL_TURN: f64 = 3.6e9;
+        let lat = f64::from(to.lat_e7) - f64::from(self.lat_e7);
+        let lon = (f64::from(to.lon_e7) - f64::from(self.lon_e7)).abs();
+        // The shorter way around the earth.
+        let lon = lon.min(FULL_TURN - lon) * libm::cos(self.lat().to_radians());
+        libm::sqrt(lat * lat + lon * lon) * QUANTUM_M
+    }
 }
 
 #[cfg(test)]
@@ -201,6 +215,21 @@ mod tests {
     #[test]
     fn a_sample_is_small() {
         assert_eq!(size_of::<Sample>(), 48);
+    }
+
+    #[test]
+    fn distances_agree_with_the_sphere() {
+        let point =
+            |lat, lon| Sample::quantised(&RawSample { lat, lon, ..RawSample::default() }).unwrap();
+        // A degree of longitude at 60 degrees north is half of one of latitude.
+        for (from, to, expected) in [
+            ((60.0, 25.0), (60.01, 25.0), 1111.95),
+            ((60.0, 25.0), (60.0, 25.02), 1111.95),
+            ((0.0, 179.995), (0.0, -179.995), 1111.95),
+        ] {
+            let found = point(from.0, from.1).flat_distance_m(&point(to.0, to.1));
+            assert!((found - expected).abs() < 0.5, "{found} m from {from:?} to {to:?}");
+        }
     }
 
     #[test]
