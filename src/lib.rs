@@ -21,7 +21,7 @@
 //!
 //! | layer | module | what it does |
 //! |---|---|---|
-//! | decide | `tstar-core` | `identity` `model` `timeline` `segment` `codec`: ids, rules, trips |
+//! | decide | `tstar-core` | `identity` `model` `timeline` `segment` `advice` `codec`: decides |
 //! | decide | `model` | types, rules and reasons of the program, and those of the core |
 //! | I/O | `telemetry` | Prometheus metrics and logs |
 //! | I/O | `views` | trips in output formats, and as events of the change feed |

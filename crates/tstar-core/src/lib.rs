@@ -9,8 +9,10 @@
 //! | `model` | types and rules |
 //! | `timeline` | paths: samples in time order, and what follows from them |
 //! | `segment` | parts the samples of a device into trips and stops |
+//! | `advice` | proposes rules by samples |
 //! | `codec` | trips as rows, paths as bytes |
 
+pub mod advice;
 pub mod codec;
 pub mod identity;
 pub mod model;
