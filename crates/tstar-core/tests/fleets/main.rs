@@ -9,11 +9,13 @@
 //!
 //! - `TSTAR_TEST_FLEET_SCALE`: a fleet has twice as many vehicles, over 5 days at 1 and a week
 //!   otherwise; default 1
+//! - `TSTAR_TEST_FLEET_SEED`: another one gives other vehicles; default 1
 //! - `TSTAR_TEST_FLEET_ORDERS`: random orders of arrival of each vehicle; default 3
 
 mod cell;
 mod ids;
 mod plan;
+mod proposed;
 mod random;
 mod score;
 mod tracker;
@@ -49,11 +51,12 @@ fn number(name: &str, default: u64) -> u64 {
 fn vehicles(cell: Cell, nth_cell: u64) -> impl Iterator<Item = Vehicle> {
     let scale = number("TSTAR_TEST_FLEET_SCALE", 1);
     let days = if scale == 1 { DAYS } else { WEEK_DAYS };
-    (0..VEHICLES * scale).map(move |nth| vehicle(cell, nth_cell, nth, days))
+    let seed = number("TSTAR_TEST_FLEET_SEED", 1) - 1;
+    (0..VEHICLES * scale).map(move |nth| vehicle(cell, (seed, nth_cell), nth, days))
 }
 
-fn vehicle(cell: Cell, nth_cell: u64, nth: u64, days: i64) -> Vehicle {
-    Vehicle::new(cell, nth_cell * 1_000_000 + nth, nth, days)
+fn vehicle(cell: Cell, (seed, nth_cell): (u64, u64), nth: u64, days: i64) -> Vehicle {
+    Vehicle::new(cell, (seed * 1000 + nth_cell) * 1_000_000 + nth, nth, days)
 }
 
 fn cells() -> impl Iterator<Item = (Cell, u64)> {
@@ -88,14 +91,15 @@ fn percent(part: usize, whole: usize) -> f64 {
 }
 
 /// Scores of the cells under some rules, as a table.
-fn scores(title: &str, rules: impl Fn(Cell) -> SegmentRules) -> Vec<(Cell, Score)> {
+fn scores(title: &str, rules: impl Fn(Cell, u64) -> SegmentRules) -> Vec<(Cell, Score)> {
     let mut table = format!(
         "{title}\n\n| fleet | ends by | parked heartbeat | true trips | found with both ends, % | missed | of these around midnight | wrong extra trips | flagged |\n|---|---|---|---|---|---|---|---|---|\n"
     );
     let scores = cells().map(|(cell, nth_cell)| {
         let mut score = Score::default();
+        let rules = rules(cell, nth_cell);
         for vehicle in vehicles(cell, nth_cell) {
-            let timeline = timeline(&rules(cell), &vehicle.samples);
+            let timeline = timeline(&rules, &vehicle.samples);
             score.add(Score::new(&vehicle.truth, &timeline));
         }
         let Score { truth, extra, flagged, .. } = score;
@@ -120,7 +124,7 @@ fn scores(title: &str, rules: impl Fn(Cell) -> SegmentRules) -> Vec<(Cell, Score
 fn vehicles_are_those_that_were_measured() {
     let mut hasher = crc32fast::Hasher::new();
     for (cell, nth_cell) in cells() {
-        for vehicle in [0, 1].map(|nth| vehicle(cell, nth_cell, nth, WEEK_DAYS)) {
+        for vehicle in [0, 1].map(|nth| vehicle(cell, (0, nth_cell), nth, WEEK_DAYS)) {
             for Sample { time_ms, lat_e7, lon_e7, speed_cmps, ignition, .. } in vehicle.samples {
                 hasher.update(&time_ms.ms().to_le_bytes());
                 let ignition = ignition.map_or(-1, i32::from);
@@ -139,7 +143,17 @@ fn vehicles_are_those_that_were_measured() {
 
 #[test]
 fn trips_are_those_of_the_plans() {
-    for (cell, score) in scores("Rules by hand:", Cell::rules_by_hand) {
+    check(scores("Rules by hand:", |cell, _| cell.rules_by_hand()));
+}
+
+#[test]
+fn proposed_rules_find_the_trips_of_the_plans() {
+    check(scores("Rules as `inspect` proposes them:", proposed::rules));
+}
+
+/// Checks that almost all trips are right.
+fn check(scores: Vec<(Cell, Score)>) {
+    for (cell, score) in scores {
         let (columns, missed) = (cell.columns(), score.missed.len());
         let by_day = score.missed_by_day().next();
         assert!(by_day.is_none(), "{columns}: {missed} are missed, among them {by_day:?}");
@@ -152,7 +166,7 @@ fn trips_are_those_of_the_plans() {
 #[test]
 fn default_rules_find_the_same_trips_again() {
     let rules = SegmentRules::default();
-    let scores = scores("Default rules:", |_| rules);
+    let scores = scores("Default rules:", |_, _| rules);
     for ((cell, score), nth_cell) in scores.into_iter().zip(0..) {
         let mut newest_first = Score::default();
         for mut vehicle in vehicles(cell, nth_cell) {

@@ -24,6 +24,8 @@ pub struct Span {
 pub struct Vehicle {
     /// The samples in the order of their arrival.
     pub samples: Vec<Sample>,
+    /// When each arrives, ms since midnight of day 0.
+    pub arrivals_ms: Vec<i64>,
     /// Its trips by time: from the first to the last sample that it sent of each. The sample of
     /// ignition on is of a trip; that of ignition off, and what is sent while it is parked, is not.
     pub truth: Vec<Span>,
@@ -39,8 +41,9 @@ impl Vehicle {
             Tracker { random, cell, awake_ms, position_cm: 0, sent: Vec::new(), truth: Vec::new() };
         tracker.follow(&trips, days * DAY_MS);
         tracker.sent.sort_by_key(|sent| (sent.arrival_ms, sent.sample.time_ms));
+        let arrivals_ms = tracker.sent.iter().map(|sent| sent.arrival_ms).collect();
         let samples = tracker.sent.into_iter().map(|sent| sent.sample).collect();
-        Self { samples, truth: tracker.truth }
+        Self { samples, arrivals_ms, truth: tracker.truth }
     }
 }
 
