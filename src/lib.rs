@@ -79,7 +79,7 @@ pub use tstar_core::{
     Arrival, Day, DeviceTime, LogTime, OutOfRange, Outcome, RawSample, Reading, ReadingKind,
     Sample, Segment, Timeline, Version,
 };
-use tstar_core::{codec, identity, segment, timeline};
+use tstar_core::{advice, codec, identity, segment, timeline};
 
 /// The forms of a trip id.
 pub mod id {

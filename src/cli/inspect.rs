@@ -11,6 +11,7 @@ use super::flags::{
 };
 use super::inspect_table;
 use super::print::Printer;
+use crate::advice::System;
 use crate::model::visible::shell_word;
 use crate::ops::InvalidRequest;
 use crate::ops::inspect::{InspectOutcome, InspectRequest, Proposal, inspect};
@@ -23,8 +24,9 @@ Examples:
   tstar inspect --topic positions --brokers 127.0.0.1:9092
 
 Looks at the first 10,000 records: which preset or field map reads them, fields and units, devices,
-intervals, late samples, heartbeats of standing devices, and bad fixes. Prints the command that
-reads them. Writes nothing: no store, no offsets, no consumer group.
+intervals, late samples, heartbeats of standing devices, bad fixes, and what ends trips. Prints the
+command that reads them, and the trips that come out under its rules and under others. Writes
+nothing: no store, no offsets, no consumer group.
 Flags that are given hold; the rest is found. Of a topic, the first records that each partition
 still has are read. Exits 65 if no sample is found, and 1 if there is no record.";
 
@@ -37,6 +39,9 @@ pub(crate) struct InspectArgs {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub output: ValueOutputFlags,
+    /// Print the command with the rules of another system: geotab or traccar
+    #[arg(long = "rules", value_name = "SYSTEM", value_parser = parse_system)]
+    pub system: Option<System>,
     #[command(flatten)]
     pub rules: RuleFlags,
     #[command(flatten)]
@@ -45,6 +50,10 @@ pub(crate) struct InspectArgs {
     pub brokers: BrokerFlags,
     #[command(flatten)]
     pub registry: RegistryFlags,
+}
+
+fn parse_system(name: &str) -> Result<System, String> {
+    System::from_name(name).ok_or_else(|| "it is not geotab or traccar".to_owned())
 }
 
 /// What was found, with the command that reads the input.
@@ -66,7 +75,7 @@ pub(crate) async fn run(
     let settings = context.settings(&flags)?;
     let format = printer.format(&args.output);
     check_input(args, &settings)?;
-    let request = InspectRequest { files: args.files.clone(), settings };
+    let request = InspectRequest { files: args.files.clone(), settings, system: args.system };
     let outcome = inspect(&request).await?;
     let command = outcome.reads.map(|_| command(args, &outcome.flags, &request.settings));
     match format {

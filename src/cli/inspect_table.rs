@@ -2,9 +2,10 @@
 
 use super::print::Printer;
 use super::table;
+use crate::advice::about;
 use crate::model::visible::visible;
 use crate::ops::inspect::{
-    FieldFound, FileFound, InputFound, InspectOutcome, IntervalBin, Proposal, Spread, about,
+    FieldFound, FileFound, InputFound, InspectOutcome, IntervalBin, Proposal, Spread, TripsUnder,
 };
 
 /// Width of the longest bar, characters.
@@ -55,6 +56,8 @@ pub(crate) fn print(
                 let flag = value.map_or((*flag).to_owned(), |value| format!("{flag} {value}"));
                 printer.line(&visible(&format!("  {flag}: {why}")))?;
             }
+            printer.line("\nTrips of these records, by rules:")?;
+            printer.line(&trips_under(&outcome.trips_under))?;
         }
         None => printer.line(&format!("\n{}", visible(&unread(outcome))))?,
     }
@@ -144,6 +147,22 @@ fn fields(outcome: &InspectOutcome) -> String {
     };
     let rows: Vec<_> = outcome.fields.iter().map(row).collect();
     table::rows(["field", "from", "unit", "samples"], &[3], &rows)
+}
+
+fn trips_under(rows: &[TripsUnder]) -> String {
+    let row = |it: &TripsUnder| {
+        [
+            it.rules.to_owned(),
+            it.trips.to_string(),
+            it.trips_per_device_day.to_string(),
+            it.median_s.map_or_else(String::new, about),
+            it.short_trips.to_string(),
+            it.flags.clone(),
+        ]
+    };
+    let columns = ["rules", "trips", "a day a device", "median", "under 100 m", "flags"];
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    table::rows(columns, &[1, 2, 3, 4], &rows)
 }
 
 /// A line for each bin, with a bar.

@@ -8,6 +8,7 @@ mod export;
 mod faults;
 mod first_try;
 mod fixes;
+mod fleets;
 mod forms;
 mod import;
 pub mod input;

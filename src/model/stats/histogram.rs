@@ -88,25 +88,6 @@ impl LogHistogram {
         let densest = bins.rev().max_by_key(|&bin| (near(bin), self.bins[bin]))?;
         Some((middle(densest), near(densest)))
     }
-
-    /// The numbers up to a limit.
-    #[must_use]
-    pub(crate) fn up_to(&self, limit: f64) -> Self {
-        let within = self.bins.iter().enumerate().take_while(|(bin, _)| middle(*bin) <= limit);
-        let bins: Vec<_> = within.map(|(_, count)| *count).collect();
-        let count = bins.iter().sum();
-        Self { bins, count }
-    }
-
-    /// The numbers that `other`, which counted some of them, did not count.
-    #[must_use]
-    pub(crate) fn without(&self, other: &Self) -> Self {
-        let others = other.bins.iter().copied().chain(std::iter::repeat(0));
-        let bins: Vec<_> =
-            self.bins.iter().zip(others).map(|(all, some)| all.saturating_sub(some)).collect();
-        let count = bins.iter().sum();
-        Self { bins, count }
-    }
 }
 
 #[cfg(test)]
@@ -164,15 +145,6 @@ mod tests {
         assert_eq!(count, 4);
         assert_eq!(LogHistogram::default().densest(1.1), None);
         assert!(counted(&[5.0, 500.0]).densest(1.1).unwrap().0 < 6.0);
-    }
-
-    #[test]
-    fn a_part_is_taken_from_a_whole() {
-        let left = counted(&[1.0, 1.0, 50.0, 900.0]).without(&counted(&[1.0, 900.0]));
-        assert_eq!((left.count(), left.count_between(0.9, 60.0)), (2, 2));
-        let low = left.up_to(10.0);
-        assert_eq!((low.count(), left.up_to(0.1).count()), (1, 0));
-        assert!(low.quantile(1, 1).unwrap() < 1.1);
     }
 
     #[test]

@@ -1,19 +1,21 @@
 //! Inspects records: what reads them, what they hold, and the rules to choose. Writes nothing.
 
-mod advice;
 mod choose;
 mod outcome;
 mod proposals;
 mod records;
+mod rules_found;
 mod tally;
 
 use std::path::PathBuf;
 
-pub use advice::about;
 pub(crate) use outcome::{
     FieldFound, FileFound, InputFound, InspectOutcome, IntervalBin, Proposal, Spread,
 };
 
+pub(crate) use rules_found::TripsUnder;
+
+use crate::advice::System;
 use crate::settings::Settings;
 
 /// Maximum number of records that are looked at.
@@ -28,6 +30,8 @@ pub struct InspectRequest {
     pub files: Vec<PathBuf>,
     /// The settings. Rules that are given hold; the others are found.
     pub settings: Settings,
+    /// The system whose rules are wanted; `None`: those that fit.
+    pub system: Option<System>,
 }
 
 /// Looks at the first records of the input, at most [`MAX_RECORDS`].
@@ -38,5 +42,5 @@ pub struct InspectRequest {
 pub async fn inspect(request: &InspectRequest) -> anyhow::Result<InspectOutcome> {
     let records = records::InputRecords::read(request).await?;
     let chosen = choose::Chooser::new(&records, request).choose().await?;
-    Ok(outcome::outcome(&records, chosen))
+    Ok(outcome::outcome(&records, chosen, request))
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::InspectRequest;
 use super::choose::{Choice, Chosen, FieldSource};
 use super::proposals::{flags, notes};
 use super::records::{InputRecords, TopicRecords};
+use super::rules_found::{RulesFound, TripsUnder};
 use super::tally::{DeadSamples, Tally};
 use crate::model::reading::ReadingKind;
 use crate::model::rules::Rules;
@@ -193,6 +195,8 @@ pub struct InspectOutcome {
     pub speed: Option<SpeedFound>,
     /// Flags to read the input with, in the order of the command line.
     pub flags: Vec<Proposal>,
+    /// The trips of these records: under the rules that the flags set, and under others.
+    pub trips_under: Vec<TripsUnder>,
     /// Required fields that were not found.
     pub missing: Vec<&'static str>,
     /// What else to know.
@@ -221,11 +225,16 @@ impl InspectOutcome {
 }
 
 /// What was found, from what was chosen.
-pub(super) fn outcome(records: &InputRecords, chosen: Chosen) -> InspectOutcome {
+pub(super) fn outcome(
+    records: &InputRecords,
+    chosen: Chosen,
+    request: &InspectRequest,
+) -> InspectOutcome {
     let Chosen { choice, outline, missing, problem } = chosen;
     let stats = &choice.tally.stats;
     let samples = stats.samples;
     let is_read = samples > 0;
+    let found = is_read.then(|| RulesFound::new(&choice, request));
     let (reads, preset, map) = match &choice.fit {
         _ if !is_read => (None, None, BTreeMap::new()),
         FieldSource::Given => (Some("given"), None, BTreeMap::new()),
@@ -234,7 +243,7 @@ pub(super) fn outcome(records: &InputRecords, chosen: Chosen) -> InspectOutcome 
         FieldSource::Map(map) => (Some("map"), None, map.fields.clone()),
     };
     let fields = if is_read { fields(&choice, &outline) } else { Vec::new() };
-    let mut notes = notes(records, &choice);
+    let mut notes = notes(records, &choice, found.as_ref());
     if let (Some(problem), 0) = (problem, samples) {
         notes.insert(0, problem);
     }
@@ -264,7 +273,8 @@ pub(super) fn outcome(records: &InputRecords, chosen: Chosen) -> InspectOutcome 
         zero_positions: stats.zero_positions,
         jumps: stats.jumps,
         speed: speed(&choice),
-        flags: if is_read { flags(&choice) } else { Vec::new() },
+        flags: found.as_ref().map_or_else(Vec::new, |found| flags(&choice, found)),
+        trips_under: found.as_ref().map_or_else(Vec::new, RulesFound::compare),
         missing,
         notes,
     }

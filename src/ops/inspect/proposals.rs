@@ -1,9 +1,10 @@
 //! The flags to read an input with, and what else to know.
 
-use super::advice::{Reported, about, advise};
 use super::choose::{Choice, FieldSource, map_text};
 use super::outcome::{Proposal, speed};
 use super::records::InputRecords;
+use super::rules_found::RulesFound;
+use crate::advice::about;
 use crate::model::reading::ReadingKind;
 use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS, SpeedFactor};
 
@@ -11,7 +12,7 @@ use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS, SpeedFactor};
 const MIN_SAMPLES: u64 = 20;
 
 /// The flags to read the input with.
-pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
+pub(super) fn flags(choice: &Choice, found: &RulesFound) -> Vec<Proposal> {
     let Choice { fit, tweaks, any_key, tally, .. } = choice;
     let mut flags = Vec::new();
     let mut add = |flag, value: String, why: String| {
@@ -45,9 +46,7 @@ pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
         let why = "the key is not the device id; all records of a device must have the same key";
         add("--key", "any".into(), why.into());
     }
-    let speed = tally.readings[ReadingKind::Speed as usize] > 0;
-    let reported = Reported { speed, ignition_off: tally.ignitions_off > 0 };
-    flags.extend(advise(&tally.stats, reported));
+    flags.extend(found.flags());
     let jumps = tally.stats.jumps;
     if jumps > 0 {
         let why = format!("{jumps} legs are faster: without them, distances are those of the way");
@@ -58,7 +57,11 @@ pub(super) fn flags(choice: &Choice) -> Vec<Proposal> {
 }
 
 /// What else to know.
-pub(super) fn notes(records: &InputRecords, choice: &Choice) -> Vec<String> {
+pub(super) fn notes(
+    records: &InputRecords,
+    choice: &Choice,
+    found: Option<&RulesFound>,
+) -> Vec<String> {
     let (tally, stats) = (&choice.tally, &choice.tally.stats);
     let mut notes = Vec::new();
     if let InputRecords::Files { heads, .. } = records {
@@ -112,5 +115,6 @@ pub(super) fn notes(records: &InputRecords, choice: &Choice) -> Vec<String> {
             about(heartbeat.interval_s)
         ));
     }
+    notes.extend(found.and_then(RulesFound::ignition_fault));
     notes
 }

@@ -62,7 +62,7 @@ impl InputRecords {
     /// # Errors
     /// A file or the topic cannot be read.
     pub(crate) async fn read(request: &InspectRequest) -> anyhow::Result<Self> {
-        let InspectRequest { files, settings } = request;
+        let InspectRequest { files, settings, .. } = request;
         if files.is_empty() {
             let (brokers, registry) = (settings.brokers()?, settings.registry()?);
             return Self::of_topic(&settings.topic, brokers, registry).await;

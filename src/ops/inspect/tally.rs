@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::MAX_RECORDS;
-use crate::model::limits::ClockGuard;
+use crate::advice::SampleSet;
+use crate::model::limits::{ClockGuard, FixFilter};
 use crate::model::reading::READINGS;
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
@@ -52,10 +53,9 @@ pub(crate) struct Tally {
     pub drivers: u64,
     /// Number of samples with an ignition.
     pub ignitions: u64,
-    /// Number of samples with the ignition off.
-    pub ignitions_off: u64,
     guard: ClockGuard,
-    /// The samples with their devices, in arrival order.
+    fixes: FixFilter,
+    /// The samples with their devices: in arrival order, then sorted.
     seen: Vec<(Box<str>, Sample)>,
 }
 
@@ -71,8 +71,8 @@ impl Tally {
             readings: [0; READINGS],
             drivers: 0,
             ignitions: 0,
-            ignitions_off: 0,
             guard: rules.guard(),
+            fixes: rules.fixes(),
             seen: Vec::new(),
         }
     }
@@ -85,9 +85,15 @@ impl Tally {
         let lateness = std::mem::take(&mut self.stats.lateness);
         self.stats = SampleStats::default();
         self.stats.lateness = lateness;
-        for (device, sample) in std::mem::take(&mut self.seen) {
-            self.stats.observe(&device, &sample);
+        for (device, sample) in &self.seen {
+            self.stats.observe(device, sample);
         }
+    }
+
+    /// The samples that trips may contain.
+    pub(crate) fn sample_set(&self) -> SampleSet {
+        let seen = self.seen.iter().filter(|(_, sample)| self.fixes.judge(sample).is_ok());
+        SampleSet::new(seen.map(|(device, sample)| (device, *sample)))
     }
 
     /// Whether enough was counted.
@@ -161,7 +167,6 @@ impl Tally {
         }
         self.drivers += u64::from(decoded.driver.is_some());
         self.ignitions += u64::from(sample.ignition.is_some());
-        self.ignitions_off += u64::from(sample.ignition == Some(false));
     }
 
     fn bury(&mut self, reason: DeadReason, first: impl FnOnce() -> FirstDead) {

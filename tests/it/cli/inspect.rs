@@ -15,7 +15,7 @@ pub fn inspect(folder: &Folder, words: &str) -> Value {
 }
 
 /// Runs a command that `inspect` printed, by a shell.
-fn run_printed(folder: &Folder, found: &Value, more: &str) -> Ran {
+pub fn run_printed(folder: &Folder, found: &Value, more: &str) -> Ran {
     let printed = found["command"].as_str().unwrap();
     let words = printed.strip_prefix("tstar ").unwrap();
     let program = env!("CARGO_BIN_EXE_tstar");
@@ -162,13 +162,13 @@ fn a_heartbeat_while_parked_is_found_and_stands() {
     assert!((285.0..295.0).contains(&interval), "{interval}");
     assert_eq!(
         (&found["heartbeat"]["stops"], flag(&found, "--stop-speed")),
-        (&json!(1), &json!("1"))
+        (&json!(1), &json!("1.6"))
     );
     run_printed(&folder, &found, "--json").ends(0);
     assert_eq!(folder.trips("trips.db")[0]["duration_s"], 890.0, "the trip ends at the stop");
     let with_gap = inspect(&folder, "log --max-gap 7m");
     let command = with_gap["command"].as_str().unwrap();
-    assert_eq!(command, "tstar ingest log --max-gap 7m --stop-speed 1");
+    assert_eq!(command, "tstar ingest log --max-gap 7m --stop-speed 1.6");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use tstar_core::SegmentRules;
 
-use crate::plan::{MINUTE_MS, SECOND_MS};
+use super::plan::{MINUTE_MS, SECOND_MS};
 
 /// What the vehicles of a fleet do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

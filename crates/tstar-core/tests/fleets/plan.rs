@@ -12,8 +12,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::cell::{Cell, Ends, Fleet};
-use crate::random::Random;
+use super::cell::{Cell, Ends, Fleet};
+use super::random::Random;
 
 pub const SECOND_MS: i64 = 1000;
 pub const MINUTE_MS: i64 = 60 * SECOND_MS;

@@ -6,9 +6,9 @@
 
 use tstar_core::{DeviceTime, Reading, Sample};
 
-use crate::cell::{Cell, Ends};
-use crate::plan::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Trip, plan};
-use crate::random::Random;
+use super::cell::{Cell, Ends};
+use super::plan::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Trip, plan};
+use super::random::Random;
 
 /// Midnight of day 0: 2026-11-02T00:00:00Z.
 const EPOCH_MS: i64 = 1_793_577_600_000;
