@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -87,9 +88,14 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// second.
 pub(crate) fn notify() -> OnEvent {
     let printed: Mutex<BTreeMap<String, Instant>> = Mutex::default();
+    let warned_of_rules = AtomicBool::new(false);
     Arc::new(move |event| {
         if matches!(event, DaemonEvent::Needs(_)) {
             // Only who watches needs it: most of it takes milliseconds.
+            return;
+        }
+        // The partitions of a topic have the same rules.
+        if matches!(event, DaemonEvent::Rules(_)) && warned_of_rules.swap(true, Ordering::Relaxed) {
             return;
         }
         let text = event.to_string();

@@ -8,6 +8,7 @@ use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, un
 use crate::model::time::format_duration;
 use crate::model::visible::visible;
 use crate::pipeline::processor::LimitedTrips;
+use crate::pipeline::rules_watch::{RulesWarning, RulesWatch};
 use crate::source::Batch;
 use crate::source::file::CutFile;
 use crate::telemetry::counts::SampleCounts;
@@ -19,12 +20,18 @@ const MAX_SAMPLES: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_samples_reached`,
-    /// `speed_unit`, `jumps`, `swapped` or `no_records`.
+    /// `speed_unit`, `jumps`, `swapped`, `nothing_moves`, `rules_unlike_data` or `no_records`.
     pub warning: &'static str,
     /// Number of records, samples, bytes, intervals, trips or legs that show it.
     pub count: u64,
     /// What was found, with the values, and what to do.
     pub message: String,
+}
+
+impl From<RulesWarning> for Warning {
+    fn from(RulesWarning { warning, count, message }: RulesWarning) -> Self {
+        Self { warning, count, message }
+    }
 }
 
 /// Looks at the samples of an import.
@@ -35,12 +42,15 @@ pub(super) struct ImportWatch {
     /// The first sample that would be valid with latitude and longitude exchanged, and the number
     /// of them.
     swapped: Option<(String, u64)>,
+    rules: RulesWatch,
+    unlike: Option<RulesWarning>,
 }
 
 impl ImportWatch {
     pub(super) fn new(rules: &Rules) -> Self {
         let (guard, fixes) = (rules.guard(), rules.fixes());
-        Self { stats: SampleStats::default(), guard, fixes, swapped: None }
+        let (stats, rules) = (SampleStats::default(), RulesWatch::new(rules));
+        Self { stats, guard, fixes, swapped: None, rules, unlike: None }
     }
 
     /// Observes the samples of a batch that trips may contain.
@@ -48,6 +58,7 @@ impl ImportWatch {
         if self.stats.samples >= MAX_SAMPLES {
             return;
         }
+        self.unlike = self.unlike.take().or(self.rules.observe(batch));
         for entry in &batch.entries {
             let decoded = match &entry.content {
                 Ok(decoded) => decoded,
@@ -70,11 +81,12 @@ impl ImportWatch {
 
     /// The warnings, after the last batch.
     pub(super) fn warnings(
-        &self,
+        &mut self,
         rules: &Rules,
         counts: &SampleCounts,
         limited: &LimitedTrips,
     ) -> Vec<Warning> {
+        let unlike = self.unlike.take().or_else(|| self.rules.finish());
         let warnings = [
             all_skipped(counts),
             conflicting(counts),
@@ -83,6 +95,7 @@ impl ImportWatch {
             speed_unit(&self.stats, rules),
             jumps(&self.stats, rules),
             swapped(self.swapped.as_ref(), self.stats.samples),
+            unlike.map(Warning::from),
         ];
         warnings.into_iter().flatten().collect()
     }

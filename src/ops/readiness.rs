@@ -69,7 +69,8 @@ impl Readiness {
             DaemonEvent::Consumer(_)
             | DaemonEvent::Needs(_)
             | DaemonEvent::Notice(_)
-            | DaemonEvent::Warning(_) => (),
+            | DaemonEvent::Warning(_)
+            | DaemonEvent::Rules(_) => (),
         }
     }
 

@@ -8,7 +8,7 @@ mod export;
 mod faults;
 mod first_try;
 mod fixes;
-mod fleets;
+pub mod fleets;
 mod forms;
 mod import;
 pub mod input;

@@ -83,6 +83,8 @@ pub enum DaemonEvent {
     Notice(String),
     /// Something works, with a risk, and what helps.
     Warning(String),
+    /// The rules hardly suit what the first samples of a partition show.
+    Rules(String),
     /// A partition was assigned, revoked, lost or stopped, or the client reported a warning.
     Consumer(ConsumerEvent),
 }
@@ -93,7 +95,7 @@ impl std::fmt::Display for DaemonEvent {
             Self::Needs(what) => write!(f, "waiting for {what}"),
             Self::Waiting(what) => write!(f, "waiting: {what}"),
             Self::Notice(what) => f.write_str(what),
-            Self::Warning(what) => write!(f, "warning: {what}"),
+            Self::Warning(what) | Self::Rules(what) => write!(f, "warning: {what}"),
             Self::Consumer(event) => match event {
                 ConsumerEvent::Assigned { partition, from } => {
                     write!(f, "partition {partition}: reading from offset {from}")

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::Options;
+use super::{DaemonEvent, Options};
 use crate::kafka::consumer::{AssignedPartition, Assignment};
 use crate::kafka::partition_handle::WorkerExit;
 use crate::kafka::raw_batch::RawBatch;
@@ -14,6 +14,7 @@ use crate::kafka::record::RecordReader;
 use crate::model::epoch::{LogPartition, Versions};
 use crate::model::visible::with_causes;
 use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
+use crate::pipeline::rules_watch::RulesWatch;
 use crate::pipeline::schemas::{FindSchemas, WantedSchemas};
 use crate::sink::Sink;
 use crate::source::{Batch, Entry, Source, SourceError};
@@ -155,7 +156,7 @@ pub async fn run_worker<T: TripStore, S: Sink>(
     budget: Arc<Budget>,
 ) -> WorkerReport {
     let AssignedPartition { holding: handle, batches } = assigned;
-    let Options { plan, epochs, ask_keys, find_schemas, pace, live, .. } = options;
+    let Options { plan, epochs, notify, ask_keys, find_schemas, pace, live } = options;
     let is_bounded = matches!(plan.assignment, Assignment::Spans(_));
     let newest = epochs.last().expect("there is an epoch");
     let find_schemas = (find_schemas, newest.epoch);
@@ -179,8 +180,13 @@ pub async fn run_worker<T: TripStore, S: Sink>(
         telemetry::publish(&counts, current);
         counts.clone_from(current);
     };
+    // Whoever reads a log again has chosen the rules.
+    let mut rules_watch = (!is_bounded).then(|| RulesWatch::new(&newest.rules));
     let on_batch = |batch: &Batch, current: &SampleCounts| {
         publish(current);
+        if let Some(unlike) = rules_watch.as_mut().and_then(|it| it.observe(batch)) {
+            notify(DaemonEvent::Rules(unlike.message));
+        }
         if let Some(next) = batch.next_offset {
             let last = batch.entries.last();
             handle.progress().processed(next, last.map(|entry| entry.log_time_ms));

@@ -37,11 +37,11 @@ const TOLERANCE_MS: i64 = 2000;
 const MIN_TRIP_M: f64 = 100.0;
 
 /// The log of a fleet, and its true trips, each with its device.
-fn fleet(cell: Cell, nth_cell: u64) -> (String, Vec<(String, Span)>) {
+fn fleet(cell: Cell, nth_cell: u64, days: i64) -> (String, Vec<(String, Span)>) {
     let (mut lines, mut truth) = (Vec::new(), Vec::new());
     for nth in 0..VEHICLES {
         let name = format!("van-{nth}");
-        let vehicle = Vehicle::new(cell, SEED + nth_cell * 1_000_000 + nth, nth, DAYS);
+        let vehicle = Vehicle::new(cell, SEED + nth_cell * 1_000_000 + nth, nth, days);
         let samples = vehicle.samples.iter().zip(vehicle.arrivals_ms);
         lines.extend(samples.map(|(sample, arrival_ms)| (arrival_ms, line(&name, sample))));
         truth.extend(vehicle.truth.into_iter().map(|span| (name.clone(), span)));
@@ -76,7 +76,7 @@ fn is_same(trip: &Value, (device, span): &(String, Span)) -> bool {
 #[test]
 fn what_inspect_prints_gives_the_trips_of_the_plans() {
     for (cell, nth_cell) in Cell::all().into_iter().zip(0..) {
-        let (log, truth) = fleet(cell, nth_cell);
+        let (log, truth) = fleet(cell, nth_cell, DAYS);
         let folder = Folder::with("log", log);
         let found = inspect(&folder, "log");
         let summary = run_printed(&folder, &found, "--json").ends(0).json();
@@ -93,11 +93,15 @@ fn what_inspect_prints_gives_the_trips_of_the_plans() {
     }
 }
 
-/// A fleet with jams, tunnels, and a sample a minute of parked vehicles.
-fn service() -> Folder {
+/// The log of a fleet with jams, tunnels, and a sample a minute of parked vehicles.
+pub fn service_log(days: i64) -> String {
     let heartbeat_ms = Some(60_000);
     let cell = Cell { fleet: Fleet::Service, ends: Ends::Ignition, heartbeat_ms };
-    Folder::with("log", fleet(cell, 0).0)
+    fleet(cell, 0, days).0
+}
+
+fn service() -> Folder {
+    Folder::with("log", service_log(DAYS))
 }
 
 #[test]
@@ -128,4 +132,49 @@ fn trips_are_compared_by_rules() {
     assert_eq!(found["command"], format!("tstar ingest log {traccar}"));
     assert_eq!(found["trips_under"][0]["flags"], traccar);
     folder.run("inspect log --rules other").ends(2).says(&["it is not geotab or traccar"]);
+}
+
+/// The only warning of an import: its name, and its message, which is on stderr, too.
+fn warning(folder: &Folder, words: &str) -> (String, String) {
+    let ran = folder.run(&format!("ingest {words} --json")).ends(0);
+    let summary = ran.json();
+    let [warning] = summary["warnings"].as_array().unwrap().as_slice() else { panic!("{ran}") };
+    let text = |key: &str| warning[key].as_str().unwrap().to_owned();
+    assert_eq!(ran.stderr.matches(&text("message")).count(), 1, "{ran}");
+    (text("warning"), text("message"))
+}
+
+#[test]
+fn rules_that_do_not_suit_the_data_are_warned_of() {
+    let folder = service();
+    let (name, message) = warning(&folder, "log");
+    assert_eq!(name, "rules_unlike_data");
+    for part in [
+        "by the rules of the store, --max-gap 5m --min-stop 5m --stop-speed 0.5, the first 10000 ",
+        "by --max-gap 15m --min-stop off --stop-speed 1.6 they form ",
+        ". --min-stop: ",
+        "`tstar inspect` compares them",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn an_ignition_that_is_always_off_is_warned_of() {
+    let folder = service();
+    let log = String::from_utf8(folder.read("log")).unwrap();
+    let off = log.lines().take(3000).filter(|line| line.contains("\"ignition\""));
+    let off = off.map(|line| line.replace(":true", ":false") + "\n").collect::<String>();
+    folder.write("off", off);
+    let (name, message) = warning(&folder, "off");
+    assert_eq!(name, "nothing_moves");
+    assert!(message.contains("although 2 devices travel"), "{message}");
+    assert!(message.contains("a protobuf `bool` without `optional`"), "{message}");
+    let found = inspect(&folder, "off");
+    assert!(found["notes"].to_string().contains("the ignition is off in "), "{found}");
+    // The remedy works.
+    let map = "--map ignition=none";
+    let summary =
+        folder.run(&format!("ingest off --store sqlite:b.db --json {map}")).ends(0).json();
+    assert!(summary["trips"].as_u64().unwrap() > 5, "{summary}");
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use tstar::internals::store::sqlite::SqliteStore;
 
 use super::{PARTITIONS, Topic, drain, fleet, start};
+use crate::cli::fleets::service_log;
 use crate::cli::{Folder, minutes, number, sum};
 use crate::faults::until;
 use crate::terminal::OnTerminal;
@@ -147,4 +148,19 @@ fn a_broker_that_is_not_there_is_waited_for() {
     assert!(said.contains(&port.to_string()), "{said}");
     assert!(!(said + &ran.stderr).contains("waiting for "), "progress is for terminals\n{ran}");
     assert_eq!((&summary["delivered"], &summary["flushes"]), (&0.into(), &0.into()), "{summary}");
+}
+
+#[test]
+fn rules_that_do_not_suit_a_topic_are_warned_of_once() {
+    let Some(topic) = Topic::new(PARTITIONS) else { return };
+    let folder = Folder::new();
+    // Whether one or both partitions have enough samples of it, depends on the hashes of names.
+    topic.send_lines(service_log(6).as_bytes(), "no-device");
+    let words = format!("run {} --store sqlite:topic.db --from earliest", topic.flags());
+    let running = start(&folder, &words);
+    until_read(&folder, "topic.db", &topic);
+    let ran = drain(running, &words).ends(0);
+    let warnings = ran.stderr.matches("warning: by the rules of the store, --max-gap 5m").count();
+    assert_eq!(warnings, 1, "{ran}");
+    assert!(ran.stderr.contains("by --max-gap 15m --min-stop off"), "{ran}");
 }
