@@ -171,8 +171,9 @@ impl Expected {
                 Read::Forget { before } => {
                     let device = String::from_utf8(record.key.clone().unwrap()).unwrap();
                     let own = self.device(&device, record.partition);
-                    // One that raises no floor leaves nothing.
-                    if before <= own.floor() {
+                    // One that raises no floor and erases nothing leaves nothing.
+                    let mut trips = own.model.trips.iter();
+                    if before <= own.floor() && trips.all(|trip| trip.end() >= before) {
                         continue;
                     }
                     let before_ms = DeviceTime(before);

@@ -1,5 +1,5 @@
-//! The log of a schedule: a fleet with bad samples, some of its samples in arrays, and erasures in
-//! between.
+//! The log of a schedule: a fleet with bad samples, with separators, some of its samples in arrays,
+//! and erasures in between.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,9 @@ const FORGETS: usize = 12;
 /// Of 100 samples whose device has no array open, how many open one.
 const ARRAYS: usize = 2;
 
+/// Of 100 samples, how many have the ignition off: late ones split trips.
+const SEPARATORS: usize = 2;
+
 /// Devices, and their samples.
 pub struct Size {
     pub devices: u32,
@@ -33,8 +36,23 @@ pub fn mixed(folder: &Folder, topic: &Topic, size: Size, seed: u64) -> Vec<Produ
     let lines = records(&folder.run(&words).ends(0).stdout, "no-device");
     assert_eq!(lines.len(), samples);
     let mut dice = Dice::new(seed);
+    let lines = lines.into_iter().map(|line| with_ignition(line, &mut dice)).collect();
     let arrays = in_arrays(lines, &mut dice);
     with_forgets(topic, arrays, &mut dice)
+}
+
+/// Some samples get the ignition, which is off.
+fn with_ignition(line: ProducerRecord, dice: &mut Dice) -> ProducerRecord {
+    if !dice.percent(SEPARATORS) {
+        return line;
+    }
+    match serde_json::from_slice::<Value>(&line.value) {
+        Ok(Value::Object(mut sample)) => {
+            sample.insert("ignition".to_owned(), false.into());
+            ProducerRecord { value: Value::Object(sample).to_string().into_bytes(), ..line }
+        }
+        _ => line,
+    }
 }
 
 /// Puts some samples of a device into one record, which comes where the last of them would.
