@@ -55,30 +55,35 @@ impl Segment {
     }
 
     /// What it is.
+    #[inline]
     #[must_use]
     pub fn outline(&self) -> &Outline {
         &self.outline
     }
 
     /// Its samples, and who drove.
+    #[inline]
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Device time of its earliest sample.
+    #[inline]
     #[must_use]
     pub fn start_ms(&self) -> DeviceTime {
         self.outline.start_ms()
     }
 
     /// Device time of its latest sample.
+    #[inline]
     #[must_use]
     pub fn end_ms(&self) -> DeviceTime {
         self.outline.end_ms()
     }
 
     /// Version of the last record that changed it.
+    #[inline]
     #[must_use]
     pub fn version(&self) -> Version {
         self.outline.version
@@ -98,6 +103,7 @@ impl Segment {
 
     /// Lowest version of the changes that no flush has taken yet, in its write group; `None` if
     /// there are none.
+    #[inline]
     #[must_use]
     pub fn unflushed(&self) -> Option<Version> {
         self.unflushed
@@ -134,6 +140,7 @@ impl Segment {
     }
 
     /// Approximate memory, bytes.
+    #[inline]
     pub(super) fn memory(&self) -> usize {
         let Outline { phases, points, .. } = &self.outline;
         let further = (phases.len() - 1) * PHASE + (points.len() - 1) * POINT;

@@ -23,12 +23,14 @@ pub struct Outline {
 
 impl Outline {
     /// Device time of its earliest sample.
+    #[inline]
     #[must_use]
     pub fn start_ms(&self) -> DeviceTime {
         self.phases[0].first_ms
     }
 
     /// Device time of its latest sample.
+    #[inline]
     #[must_use]
     pub fn end_ms(&self) -> DeviceTime {
         self.phases[self.phases.len() - 1].last_ms

@@ -129,6 +129,7 @@ impl Path {
     /// What `max_samples` limits: the samples, and of the names of drivers, one in each run, what
     /// exceeds 4 KiB, every 16 bytes as a sample. So a path takes no more bytes than `max_samples`
     /// samples may.
+    #[inline]
     #[must_use]
     pub fn weight(&self) -> usize {
         let names = self.drivers.as_ref().map_or(0, |drivers| drivers.name_bytes);
@@ -159,6 +160,7 @@ impl Path {
     }
 
     /// Records whom a sample of the path names as its driver, or that it names none.
+    #[inline]
     pub fn name_driver(&mut self, time_ms: DeviceTime, name: Option<&str>) {
         // Most samples name whom the one before does.
         if self.driver_at(time_ms) == name {

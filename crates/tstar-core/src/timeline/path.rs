@@ -162,6 +162,7 @@ impl Path {
     /// Number of samples, at least 1.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a path is never empty")]
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -296,6 +297,7 @@ impl Path {
     }
 
     /// Approximate memory used by the path, bytes.
+    #[inline]
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
         let (samples, bytes) = self.earlier.as_ref().map_or((0, 0), |earlier| earlier.packed);
