@@ -226,7 +226,7 @@ fn a_device_was_last_where_memory_or_the_store_has_it_later() {
     let (other, split) = (trip(&[40, 41], 6), trip(&[20], 8));
     let store = store(&[trip(&[0, 1], 0), short.clone()]);
     let minute = |rows: &[&TripRow], is_silent| {
-        let rows = rows.iter().map(|row| TripRow::clone(row)).collect();
+        let rows = rows.iter().copied().cloned().collect();
         let owner = Arc::new(Owner { rows, is_silent, ..Owner::default() });
         let fresh = FreshStore::new(&store, Some(owner));
         block_on(fresh.latest_end("a")).unwrap().map(|end| end.end_ms.ms() / MINUTE)

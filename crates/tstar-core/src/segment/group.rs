@@ -48,6 +48,13 @@ impl Group {
         self.taken.iter().any(|taken| spans.iter().any(|span| taken.touches(span)))
     }
 
+    /// From the start of its first span to the end of its last one.
+    pub(super) fn hull(&self) -> (DeviceTime, DeviceTime) {
+        let (starts, ends) = (self.taken.iter(), self.taken.iter());
+        let start_ms = starts.map(|span| span.start_ms).min().expect("a group has spans");
+        (start_ms, ends.map(|span| span.end_ms).max().unwrap_or(start_ms))
+    }
+
     /// Adds a span, unless another does all that it does.
     pub(super) fn add(&mut self, span: TakenSpan) {
         if !self.taken.iter().any(|taken| span.is_within(taken)) {

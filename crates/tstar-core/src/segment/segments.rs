@@ -67,6 +67,17 @@ impl Segments {
         earlier.into_iter().flatten().map(|(_, segment)| &**segment).chain(newest)
     }
 
+    /// The segments of which some part lies between two times, the newest first. Their start times
+    /// must not change.
+    pub(super) fn within_mut(
+        &mut self,
+        (from_ms, to_ms): (DeviceTime, DeviceTime),
+    ) -> impl Iterator<Item = &mut Segment> {
+        let newest = self.newest.iter_mut().filter(move |newest| newest.start_ms() <= to_ms);
+        let earlier = self.earlier.range_mut(..=to_ms).rev().map(|(_, segment)| &mut **segment);
+        newest.chain(earlier).take_while(move |segment| segment.end_ms() >= from_ms)
+    }
+
     /// Removes the segment that starts at a time.
     pub(super) fn remove(&mut self, start_ms: DeviceTime) -> Option<Segment> {
         if self.newest.as_ref().is_some_and(|newest| newest.start_ms() == start_ms) {

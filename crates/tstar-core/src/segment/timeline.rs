@@ -137,11 +137,15 @@ impl Timeline {
             return None;
         }
         let arrival = segment.outline.growth(rules, time_ms, sample.class)?;
+        let start_ms = segment.start_ms();
         if segment.group.is_none() && !self.groups.is_empty() {
-            // It may have to join another group.
-            return None;
+            let (start_ms, end_ms) = (start_ms.min(time_ms), segment.end_ms().max(time_ms));
+            let grown = TakenSpan { start_ms, end_ms, version: sample.version };
+            if self.groups.iter().any(|group| group.touches(&[grown])) {
+                return None;
+            }
         }
-        Some((segment.start_ms(), arrival))
+        Some((start_ms, arrival))
     }
 
     fn grow(
@@ -291,6 +295,8 @@ impl Timeline {
         self.next_group = key.wrapping_add(1);
         let mut joined = Group { key, taken: Vec::new() };
         let touched = self.groups.extract_if(.., |group| group.touches(spans)).collect::<Vec<_>>();
+        let hulls = touched.iter().map(Group::hull);
+        let hull = hulls.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let is_touched = |segment: &Segment| {
             let group = segment.group.filter(|&old| touched.iter().any(|group| group.key == old));
             let own = [segment.own_span()];
@@ -299,7 +305,9 @@ impl Timeline {
             let touches = |group: &Group| group.touches(&own);
             group.is_some() || is_alone && touched.iter().any(touches)
         };
-        for segment in self.segments.iter_mut().filter(|segment| is_touched(segment)) {
+        // A group's segments lie within its spans.
+        let near = hull.map(|hull| self.segments.within_mut(hull)).into_iter().flatten();
+        for segment in near.filter(|segment| is_touched(segment)) {
             lowest = segment.unflushed.map_or(lowest, |version| version.min(lowest));
             joined.add(segment.own_span());
             segment.group = Some(key);
@@ -307,9 +315,9 @@ impl Timeline {
         touched.into_iter().flat_map(|group| group.taken).for_each(|span| joined.add(span));
         spans.iter().for_each(|&span| joined.add(span));
         self.groups.push(joined);
-        for segment in self.segments.iter_mut().filter(|segment| segment.group == Some(key)) {
-            segment.unflushed = Some(lowest);
-        }
+        let near = hull.map(|hull| self.segments.within_mut(hull)).into_iter().flatten();
+        near.filter(|segment| segment.group == Some(key))
+            .for_each(|segment| segment.unflushed = Some(lowest));
         (key, lowest)
     }
 
