@@ -110,6 +110,7 @@ impl State {
         if !known.contains(forget) {
             known.push(forget.clone());
         }
+        let floor_ms = known.iter().map(|forget| forget.before_ms).max();
         for ((device, _), rows) in &mut self.rows {
             let is_erased =
                 |row: &TripRow| row.end_ms < forget.before_ms && row.version < forget.version;
@@ -117,7 +118,7 @@ impl State {
                 rows.retain(|row| !is_erased(row));
             }
         }
-        let last_day = day_of(forget.before_ms);
+        let last_day = day_of(floor_ms.expect("there is this one"));
         self.rows.retain(|(_, day), rows| *day >= last_day || !rows.is_empty());
         let rows = &self.rows;
         let is_covered = |device: &str, time_ms: DeviceTime| {

@@ -197,7 +197,8 @@ store_operations! {
         /// 1. Record the forget with the days that it affects, including those of an earlier
         ///    attempt at the same version.
         /// 2. Delete the rows.
-        /// 3. Remove days before that of `before_ms` without rows from the day indexes.
+        /// 3. Remove days without rows from the day indexes, if they lie before that of the latest
+        ///    `before_ms` of all forgets.
         /// 4. If no day is left, move the claims of the device to the record of the forget.
         fn forget(&self, device_id: &str, forget: &Forget) -> () = "forget";
 

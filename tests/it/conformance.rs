@@ -365,25 +365,28 @@ async fn a_forget_erases_whole_trips_and_is_remembered(store: impl TripStore + S
         store.apply(std::slice::from_ref(&over)).await.unwrap();
     }
     let today = day_of(MIDNIGHT).get();
+    let devices = async |scope| store.devices(scope, None, 9).await.unwrap();
+    let of_day = async |day| devices(DeviceScope::OfDay(Day(day))).await;
     let all_erased = Forget { version: Version(12), before_ms: at(2 * day) };
     store.forget("truck-17", &all_erased).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();
     assert_eq!(all(&store, "truck-17").await, []);
-    assert_eq!(
-        store.devices(DeviceScope::OfDay(Day(today)), None, 9).await.unwrap(),
-        [] as [String; 0]
-    );
-    assert_eq!(
-        store.devices(DeviceScope::OfDay(Day(today - 1)), None, 9).await.unwrap(),
-        ["truck-18"]
-    );
-    assert_eq!(store.devices(DeviceScope::All, None, 9).await.unwrap(), ["truck-18"]);
-    let lower = Forget { version: Version(14), before_ms: at(-90) };
+    assert_eq!(of_day(today).await, [] as [String; 0]);
+    assert_eq!(of_day(today - 1).await, ["truck-18"]);
+    assert_eq!(devices(DeviceScope::All).await, ["truck-18"]);
+    // A split leaves a part before the floor; its day is not listed once that is erased.
+    store.apply(&[trip("truck-17", &[4, 5], 13)]).await.unwrap();
+    let again = Forget { version: Version(14), before_ms: at(6) };
+    store.forget("truck-17", &again).await.unwrap();
+    store.commit(&Flush::default()).await.unwrap();
+    assert_eq!(all(&store, "truck-17").await, []);
+    assert_eq!(of_day(today).await, [] as [String; 0]);
+    let lower = Forget { version: Version(16), before_ms: at(-90) };
     store.forget("truck-17", &lower).await.unwrap();
     store.commit(&Flush::default()).await.unwrap();
-    let as_one = Forget { version: Version(14), before_ms: at(2 * day) };
+    let as_one = Forget { version: Version(16), before_ms: at(2 * day) };
     assert_eq!(store.erased("truck-17").await.unwrap(), Some(as_one), "newest and floor");
-    assert_eq!(store.forgets("truck-17").await.unwrap(), [forget, all_erased, lower]);
+    assert_eq!(store.forgets("truck-17").await.unwrap(), [forget, all_erased, again, lower]);
     assert_eq!(store.forgets("truck-18").await.unwrap(), []);
     assert_eq!(store.erased("truck-18").await.unwrap(), None);
     assert_eq!(all(&store, "truck-18").await, [other]);

@@ -117,8 +117,9 @@ impl<C: Cql> ScyllaStore<C> {
             deletes.push(shared.execute("erasing trips", &statements.erase, of_day));
         }
         shared.all(deletes).await?;
-        let last = day_of(forget.before_ms);
-        for &day in days.range(..last) {
+        // An earlier forget may reach further, so that the day of this one gets no row any more.
+        let floor_ms = shared.erased(device_id).await?.map_or(forget.before_ms, |it| it.before_ms);
+        for &day in days.range(..day_of(floor_ms)) {
             if !shared.holds_trip(device_id, day).await? {
                 // Before the index, so that the next row adds its day again even if this fails.
                 self.listed().remove(&(device_id.to_owned(), day.start_ms()));

@@ -64,9 +64,12 @@ pub(super) fn erase(
         "DELETE FROM trips WHERE device_id = ?1 AND bucket = ?2 AND end_time < ?3
          AND version < ?4",
     )?;
+    // An earlier forget may reach further, so that the day of this one gets no row any more.
+    let floor = connection.prepare_cached(COMBINED)?.query_row([device_id], read)?;
+    let open = day_of(floor.before_ms).start_ms();
     for &bucket in &days {
         delete.execute(params![device_id, bucket.0, forget.before_ms.0, forget.version.0])?;
-        if bucket < last_bucket && !has_trip(connection, device_id, bucket)? {
+        if bucket < open && !has_trip(connection, device_id, bucket)? {
             unlist(connection, device_id, bucket)?;
         }
     }
