@@ -40,7 +40,7 @@ const PARTITIONS: i32 = 4;
 
 /// The group notices a lost member soon, and flushes are short: much happens in little time.
 const HASTE: &str = "--kafka session.timeout.ms=1500 --kafka heartbeat.interval.ms=300 \
-     --flush-interval 100ms --max-staleness 1s";
+     --flush-interval 100ms --max-staleness 1s --stop-staleness 1s";
 
 /// Samples of a fleet, and their topics and keyspace.
 struct Site {

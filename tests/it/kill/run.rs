@@ -47,7 +47,7 @@ impl Row for Run {
     }
 
     fn command(&self) -> (&Folder, String) {
-        let flushes = "--flush-interval 5ms --max-staleness 20ms";
+        let flushes = "--flush-interval 5ms --max-staleness 20ms --stop-staleness 20ms";
         (
             &self.folder,
             format!("run {} --store sqlite:{STORE} --from earliest {flushes}", self.topic.flags()),
