@@ -133,62 +133,141 @@ impl Device {
 
     /// The parts of sorted samples that are a trip or a stop each.
     fn parts(&mut self, kept: &[Fix]) -> Vec<Part> {
-        let gap = self.limits.max_gap;
-        let day = |fix: &Fix| fix.time.div_euclid(DAY);
-        let is_near = |a: &Fix, b: &Fix| b.time - a.time <= gap;
-        let of_day = |a: &Fix, b: &Fix| is_near(a, b) && day(a) == day(b);
-        let phases: Vec<&[Fix]> =
-            kept.chunk_by(|a, b| of_day(a, b) && a.class == b.class).collect();
-        let mut pieces: Vec<Part> = Vec::new();
-        for (nth, phase) in phases.iter().enumerate() {
-            let (first, last) = (&phase[0], &phase[phase.len() - 1]);
-            let before = nth.checked_sub(1).map(|nth| &phases[nth][phases[nth].len() - 1]);
-            let before = before.filter(|before| of_day(before, first));
-            let after = phases.get(nth + 1).map(|next| &next[0]);
-            let after = after.filter(|after| of_day(last, after));
-            let stood = after.unwrap_or(last).time - first.time;
-            let moves = |fix: Option<&Fix>| fix.is_some_and(|fix| fix.class == Class::Moving);
-            let is_stop = match first.class {
-                Class::Moving => false,
-                Class::Separator => true,
-                Class::Slow => {
-                    self.limits.min_stop.is_some_and(|min| stood >= min)
-                        || !moves(before) && !moves(after)
-                }
-            };
-            self.met_a_cut |= first.class != Class::Moving;
-            match pieces.last_mut() {
-                Some((kind, piece)) if *kind == is_stop && before.is_some() => piece.extend(*phase),
-                _ => pieces.push((is_stop, phase.to_vec())),
-            }
-        }
-        self.joined(pieces)
-    }
-
-    /// Joins trips across midnights, but those that fill a day.
-    fn joined(&mut self, pieces: Vec<Part>) -> Vec<Part> {
-        let gap = self.limits.max_gap;
-        let fills = |piece: &[Fix]| {
-            let (first, last) = (piece[0].time, piece[piece.len() - 1].time);
-            first.rem_euclid(DAY) < gap && last.rem_euclid(DAY) >= DAY - gap
-        };
+        let phases = Phases::new(self.limits, kept);
+        let kinds: Vec<bool> = (0..phases.len()).map(|at| phases.is_stop(at)).collect();
         let mut parts: Vec<Part> = Vec::new();
-        // Of the piece before: whether it is a stop, its end, and whether it fills its day.
-        let mut before: Option<(bool, i64, bool)> = None;
-        for (is_stop, piece) in pieces {
-            let (start, end, is_full) = (piece[0].time, piece[piece.len() - 1].time, fills(&piece));
-            let linked = before
-                .filter(|(was_stop, before, _)| !was_stop && !is_stop && start - before <= gap);
-            let is_cut = linked.is_some_and(|(_, _, was_full)| was_full || is_full);
+        for (at, phase) in phases.all.iter().enumerate() {
+            self.met_a_cut |= phase[0].class != Class::Moving;
+            let continues = phases.before(at).is_some() && kinds[at - 1] == kinds[at];
+            let is_cut = continues && phases.is_cut(at, kinds[at]);
             self.met_a_cut |= is_cut;
             match parts.last_mut() {
-                Some((_, part)) if linked.is_some() && !is_cut => part.extend(piece),
-                _ => parts.push((is_stop, piece)),
+                Some((_, part)) if continues && !is_cut => part.extend(*phase),
+                _ => parts.push((kinds[at], phase.to_vec())),
             }
-            before = Some((is_stop, end, is_full));
         }
         parts
     }
+}
+
+/// Runs of linked samples of one class and day.
+struct Phases<'a> {
+    limits: Limits,
+    all: Vec<&'a [Fix]>,
+    /// Whether each is of movement that fills its day, as far as the samples of the day say.
+    full: Vec<bool>,
+}
+
+impl<'a> Phases<'a> {
+    fn new(limits: Limits, kept: &'a [Fix]) -> Self {
+        let is_one = |a: &Fix, b: &Fix| {
+            b.time - a.time <= limits.max_gap && day(a) == day(b) && a.class == b.class
+        };
+        let all: Vec<&[Fix]> = kept.chunk_by(is_one).collect();
+        let full = vec![false; all.len()];
+        let mut phases = Self { limits, all, full };
+        let kinds: Vec<bool> =
+            (0..phases.len()).map(|at| phases.stops(at, phases.is_standing_in_day(at))).collect();
+        for start in 0..phases.len() {
+            let continues = |at: usize| phases.in_day(phases.before(at), at).is_some();
+            let same = |at: &usize| *at == start || continues(*at) && kinds[*at] == kinds[start];
+            let end = (start..phases.len()).take_while(same).last().unwrap_or(start);
+            let first = phases.all[start][0].time.rem_euclid(DAY);
+            let last = last(phases.all[end]).time.rem_euclid(DAY);
+            if !kinds[start] && first < limits.max_gap && last >= DAY - limits.max_gap {
+                phases.full[start..=end].fill(true);
+            }
+        }
+        phases
+    }
+
+    fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The phase before, if it is linked.
+    fn before(&self, at: usize) -> Option<&'a [Fix]> {
+        let before = self.all[..at].last()?;
+        (self.all[at][0].time - last(before).time <= self.limits.max_gap).then_some(before)
+    }
+
+    /// The phase after, if it is linked.
+    fn after(&self, at: usize) -> Option<&'a [Fix]> {
+        let after = self.all.get(at + 1)?;
+        self.before(at + 1).map(|_| *after)
+    }
+
+    /// A neighbour, if it is of the same day.
+    fn in_day(&self, other: Option<&'a [Fix]>, at: usize) -> Option<&'a [Fix]> {
+        other.filter(|other| day(&other[0]) == day(&self.all[at][0]))
+    }
+
+    /// The time of the linked sample after, or of the last one.
+    fn until(&self, at: usize, after: Option<&[Fix]>) -> i64 {
+        after.map_or(last(self.all[at]), |after| &after[0]).time
+    }
+
+    fn is_long(&self, stood: i64) -> bool {
+        self.limits.min_stop.is_some_and(|min| stood >= min)
+    }
+
+    fn moves(&self, at: usize) -> bool {
+        let neighbours = [self.before(at), self.after(at)];
+        let mut of_day = neighbours.into_iter().filter_map(|other| self.in_day(other, at));
+        of_day.any(|other| other[0].class == Class::Moving)
+    }
+
+    fn is_standing_in_day(&self, at: usize) -> bool {
+        let until = self.until(at, self.in_day(self.after(at), at));
+        !self.moves(at) || self.is_long(until - self.all[at][0].time)
+    }
+
+    /// Whether a slow phase continues after a midnight.
+    fn continues(&self, at: usize) -> bool {
+        let is_slow = |phase: &[Fix]| phase[0].class == Class::Slow;
+        is_slow(self.all[at]) && self.after(at).is_some_and(is_slow)
+    }
+
+    fn is_standing(&self, at: usize) -> bool {
+        let end = at + usize::from(self.continues(at));
+        let until = self.until(end, self.after(end));
+        !self.moves(at) || self.is_long(until - self.all[at][0].time)
+    }
+
+    /// Whether a phase stands only together with that before a midnight.
+    fn leans(&self, at: usize) -> bool {
+        at > 0
+            && self.continues(at - 1)
+            && !self.is_standing(at)
+            && !self.full[at]
+            && self.is_long(self.until(at, self.after(at)) - self.all[at - 1][0].time)
+    }
+
+    fn stops(&self, at: usize, stands: bool) -> bool {
+        match self.all[at][0].class {
+            Class::Moving => false,
+            Class::Separator => true,
+            Class::Slow => stands,
+        }
+    }
+
+    fn is_stop(&self, at: usize) -> bool {
+        self.stops(at, self.is_standing(at) || self.leans(at))
+    }
+
+    /// Whether a midnight parts a phase from the one before, which is of its kind.
+    fn is_cut(&self, at: usize, is_stop: bool) -> bool {
+        self.in_day(self.before(at), at).is_none()
+            && if is_stop { !self.leans(at) } else { self.full[at - 1] || self.full[at] }
+    }
+}
+
+fn day(fix: &Fix) -> i64 {
+    fix.time.div_euclid(DAY)
+}
+
+fn last(phase: &[Fix]) -> &Fix {
+    &phase[phase.len() - 1]
 }
 
 /// What happened to the trips and stops that were taken away.

@@ -39,11 +39,12 @@ pub struct Placement<K, C> {
     pub cut: C,
 }
 
-/// How many segments on each side of those within `max_gap` of a sample it may change: the one that
-/// a phase joins whose kind it changes. What is linked to that one only ever changes with it in one
-/// segment: a trip that grows may fill its day, but only one that the sample is linked to gets
-/// shorter, so that its day is no longer filled.
-pub const SURROUNDINGS: usize = 1;
+/// How many segments on each side of those within `max_gap` of a sample it may change: that of a
+/// phase whose kind it changes, where that one lasts over a midnight, and the one that such a phase
+/// joins. What is linked to that one only ever changes with it in one segment: a trip that grows
+/// may fill its day, but only one that the sample is linked to gets shorter, so that its day is no
+/// longer filled.
+pub const SURROUNDINGS: usize = 2;
 
 /// Decides what a sample of the record at `version` changes.
 ///

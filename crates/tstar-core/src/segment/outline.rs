@@ -91,6 +91,10 @@ impl Outline {
         if time_ms - last.last_ms > rules.max_gap_ms
             // So close to midnight, movement may fill its day.
             || time_ms - day_start_ms >= DAY_MS - rules.max_gap_ms
+            // What stands before a midnight may have to be counted to it.
+            || last.class == Class::Slow
+                && last.first_ms - day_start_ms < rules.max_gap_ms
+                && rules.min_stop_ms.is_some_and(|min_ms| last.last_ms - last.first_ms < min_ms)
         {
             return false;
         }

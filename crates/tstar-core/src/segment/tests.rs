@@ -34,66 +34,99 @@ pub(super) struct Literal {
     pub version: Version,
 }
 
-/// The contract, read sample by sample.
-fn part(rules: &SegmentRules, kept: &KeptSamples) -> Vec<(Kind, Vec<(DeviceTime, Class)>)> {
-    type Run = Vec<(DeviceTime, Class)>;
-    let near = |a: &(DeviceTime, Class), b: &(DeviceTime, Class)| b.0 - a.0 <= rules.max_gap_ms;
-    let day = |sample: &(DeviceTime, Class)| sample.0.ms().div_euclid(DAY_MS);
-    let mut days: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
-    for (&time_ms, &class) in kept {
-        let sample = (time_ms, class);
-        let runs = days.entry(day(&sample)).or_default();
+type Run = Vec<(DeviceTime, Class)>;
+
+fn day(sample: &(DeviceTime, Class)) -> i64 {
+    sample.0.ms().div_euclid(DAY_MS)
+}
+
+/// Runs of linked samples of one class and day.
+fn runs(rules: &SegmentRules, kept: &KeptSamples) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for sample in kept.iter().map(|(&time_ms, &class)| (time_ms, class)) {
         match runs.last_mut() {
-            Some(run) if near(&run[run.len() - 1], &sample) && run[0].1 == class => {
-                run.push(sample)
+            Some(run)
+                if sample.0 - run[run.len() - 1].0 <= rules.max_gap_ms
+                    && run[0].1 == sample.1
+                    && day(&run[0]) == day(&sample) =>
+            {
+                run.push(sample);
             }
             _ => runs.push(vec![sample]),
         }
     }
-    let mut pieces: Vec<(Kind, Run)> = Vec::new();
-    for runs in days.values() {
-        for (nth, run) in runs.iter().enumerate() {
-            let before = nth.checked_sub(1).map(|nth| runs[nth][runs[nth].len() - 1]);
-            let before = before.filter(|before| near(before, &run[0]));
-            let after = runs.get(nth + 1).map(|next| next[0]);
-            let after = after.filter(|after| near(&run[run.len() - 1], after));
-            let until = after.unwrap_or(run[run.len() - 1]).0;
-            let stands = rules.min_stop_ms.is_some_and(|min| until - run[0].0 >= min);
-            let moves = before.is_some_and(|x| x.1 == Class::Moving)
-                || after.is_some_and(|x| x.1 == Class::Moving);
-            let kind = match run[0].1 {
-                Class::Separator => Kind::Stop,
-                Class::Slow if stands || !moves => Kind::Stop,
-                Class::Slow | Class::Moving => Kind::Trip,
-            };
-            match pieces.last_mut() {
-                Some((last, samples))
-                    if *last == kind
-                        && near(&samples[samples.len() - 1], &run[0])
-                        && day(&samples[0]) == day(&run[0]) =>
-                {
-                    samples.extend(run);
-                }
-                _ => pieces.push((kind, run.clone())),
-            }
+    runs
+}
+
+/// The contract, read sample by sample.
+fn part(rules: &SegmentRules, kept: &KeptSamples) -> Vec<(Kind, Run)> {
+    let near = |a: &(DeviceTime, Class), b: &(DeviceTime, Class)| b.0 - a.0 <= rules.max_gap_ms;
+    let runs = runs(rules, kept);
+    // The run before, and the one after, if it is linked; and within the day.
+    let before =
+        |nth: usize| runs[..nth].last().filter(|it| near(&it[it.len() - 1], &runs[nth][0]));
+    let after =
+        |nth: usize| runs.get(nth + 1).filter(|it| near(&runs[nth][runs[nth].len() - 1], &it[0]));
+    let of_day = |nth: usize, other: &&Run| day(&other[0]) == day(&runs[nth][0]);
+    let moves = |nth: usize| {
+        let linked = [before(nth), after(nth)].into_iter().flatten();
+        linked.filter(|it| of_day(nth, it)).any(|it| it[0].1 == Class::Moving)
+    };
+    let long = |from: DeviceTime, until: DeviceTime| {
+        rules.min_stop_ms.is_some_and(|min| until - from >= min)
+    };
+    let until = |nth: usize| after(nth).map_or(runs[nth][runs[nth].len() - 1].0, |it| it[0].0);
+    let across =
+        |nth: usize| after(nth).is_some_and(|it| [it[0].1, runs[nth][0].1] == [Class::Slow; 2]);
+    let stands = |nth: usize| {
+        let until = until(if across(nth) { nth + 1 } else { nth });
+        !moves(nth) || long(runs[nth][0].0, until)
+    };
+    let stands_in_day = |nth: usize| {
+        let until = after(nth).filter(|it| of_day(nth, it)).map(|it| it[0].0);
+        !moves(nth) || long(runs[nth][0].0, until.unwrap_or(runs[nth][runs[nth].len() - 1].0))
+    };
+    let kind = |class: Class, stands: bool| match class {
+        Class::Separator => Kind::Stop,
+        Class::Slow if stands => Kind::Stop,
+        Class::Slow | Class::Moving => Kind::Trip,
+    };
+    let joins = |nth: usize, kinds: &[Kind]| before(nth).is_some() && kinds[nth - 1] == kinds[nth];
+    // Runs of movement that fills its day, by what the samples of the day say.
+    let alone: Vec<Kind> =
+        (0..runs.len()).map(|nth| kind(runs[nth][0].1, stands_in_day(nth))).collect();
+    let mut full = BTreeSet::new();
+    let mut start = 0;
+    for nth in 0..runs.len() {
+        let follows = nth > 0 && joins(nth, &alone) && day(&runs[nth - 1][0]) == day(&runs[nth][0]);
+        start = if follows { start } else { nth };
+        let end = runs[nth][runs[nth].len() - 1].0;
+        let reaches = runs[start][0].0.ms().rem_euclid(DAY_MS) < rules.max_gap_ms
+            && end.ms().rem_euclid(DAY_MS) >= DAY_MS - rules.max_gap_ms;
+        if alone[nth] == Kind::Trip && reaches {
+            full.extend(start..=nth);
         }
     }
-    let fills = |run: &Run| {
-        run[0].0.ms().rem_euclid(DAY_MS) < rules.max_gap_ms
-            && run[run.len() - 1].0.ms().rem_euclid(DAY_MS) >= DAY_MS - rules.max_gap_ms
+    let leans = |nth: usize| {
+        nth > 0
+            && across(nth - 1)
+            && !stands(nth)
+            && long(runs[nth - 1][0].0, until(nth))
+            && !full.contains(&nth)
     };
+    let kinds: Vec<Kind> =
+        (0..runs.len()).map(|nth| kind(runs[nth][0].1, stands(nth) || leans(nth))).collect();
     let mut segments: Vec<(Kind, Run)> = Vec::new();
-    for (nth, (kind, run)) in pieces.iter().enumerate() {
-        let before = nth.checked_sub(1).map(|nth| &pieces[nth]);
-        let joins = before.is_some_and(|(other, before)| {
-            (*kind, *other) == (Kind::Trip, Kind::Trip)
-                && near(&before[before.len() - 1], &run[0])
-                && !fills(before)
-                && !fills(run)
-        });
+    for (nth, run) in runs.iter().enumerate() {
+        let days = [nth.saturating_sub(1), nth].map(|nth| day(&runs[nth][0]));
+        let is_cut = days[0] != days[1]
+            && match kinds[nth] {
+                Kind::Stop => !leans(nth),
+                Kind::Trip => full.contains(&(nth - 1)) || full.contains(&nth),
+            };
         match segments.last_mut() {
-            Some((_, samples)) if joins => samples.extend(run),
-            _ => segments.push((*kind, run.clone())),
+            Some((_, samples)) if joins(nth, &kinds) && !is_cut => samples.extend(run),
+            _ => segments.push((kinds[nth], run.clone())),
         }
     }
     segments
@@ -253,6 +286,7 @@ struct SeenChanges {
     revived: usize,
     refused: usize,
     across: usize,
+    stands_across: usize,
 }
 
 impl SeenChanges {
@@ -265,10 +299,11 @@ impl SeenChanges {
         self.turned += usize::from(after.iter().any(turned));
         let histories = after.iter().flat_map(|segment| segment.points.iter());
         self.revived += histories.filter(|(_, history)| history.len() > 2).count();
-        let day = |sample: &(DeviceTime, Class)| sample.0.ms().div_euclid(DAY_MS);
         let days = |a: &Literal| day(&a.samples[a.samples.len() - 1]) - day(&a.samples[0]);
-        assert!(after.iter().all(|a| days(a) <= i64::from(a.kind == Kind::Trip)));
+        assert!(after.iter().all(|a| days(a) <= 1));
         self.across += usize::from(after.iter().any(|a| days(a) == 1));
+        let stands = |a: &&Literal| a.kind == Kind::Stop && days(a) == 1;
+        self.stands_across += usize::from(after.iter().any(|a| stands(&a)));
     }
 }
 
@@ -322,8 +357,10 @@ fn segments_are_those_of_the_model_after_each_record() {
     for seed in 0..logs {
         check_log(seed, &mut seen);
     }
-    let SeenChanges { splits, merges, turned, revived, refused, across } = seen;
-    for (what, count) in [splits, merges, turned, revived, refused, across].iter().enumerate() {
+    let SeenChanges { splits, merges, turned, revived, refused, across, stands_across } = seen;
+    for (what, count) in
+        [splits, merges, turned, revived, refused, across, stands_across].iter().enumerate()
+    {
         assert!(*count > 1_000, "{what}: {seen:?}");
     }
 }

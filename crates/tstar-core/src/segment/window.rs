@@ -13,6 +13,10 @@ struct Knowledge {
     kind: Option<Kind>,
     /// Whether everything between it and the phase before is in memory.
     since_before: bool,
+    /// Whether it follows the phase before in a segment.
+    follows: bool,
+    /// Whether the movement of a day that it is part of may change.
+    may_change: bool,
 }
 
 /// Phases by time.
@@ -35,7 +39,8 @@ impl Window {
             let since_before =
                 is_inner || last.is_some_and(|last| is_known(last.last_ms, phase.first_ms));
             window.phases.push(phase);
-            window.known.push(Knowledge { kind, since_before });
+            let may_change = kind.is_none();
+            window.known.push(Knowledge { kind, since_before, follows: is_inner, may_change });
         }
         window
     }
@@ -59,17 +64,16 @@ impl Window {
         match window.phases.get_mut(at) {
             Some(phase) if phase.covers(time_ms) && phase.class == class => {
                 phase.samples += 1;
-                window.known[at].kind = None;
             }
             Some(phase) if phase.covers(time_ms) => {
                 let (before, after) = cut(phase);
-                let inner = Knowledge { kind: None, since_before: true };
-                window.known[at].kind = None;
+                let inner = Knowledge { since_before: true, follows: true, ..Knowledge::default() };
                 window.phases.splice(at..=at, [before, Phase::new(class, time_ms), after]);
                 window.known.splice(at + 1..at + 1, [inner, inner]);
             }
             _ => window.insert(rules, at, Phase::new(class, time_ms), is_known),
         }
+        window.reopen(rules, time_ms);
         window
     }
 
@@ -84,16 +88,9 @@ impl Window {
         let before = at.checked_sub(1).map(|before| self.phases[before]);
         let since_before = before.is_some_and(|before| is_known(before.last_ms, sample.first_ms));
         self.phases.insert(at, sample);
-        self.known.insert(at, Knowledge { kind: None, since_before });
+        self.known.insert(at, Knowledge { since_before, ..Knowledge::default() });
         if let Some(after) = self.phases.get(at + 1) {
             self.known[at + 1].since_before = is_known(sample.first_ms, after.first_ms);
-        }
-        // The neighbours' kinds depend on the sample where it is linked to them.
-        for next in [at + 1, at] {
-            if self.is_linked_in_day(rules, next) {
-                let neighbour = if next == at { at - 1 } else { next };
-                self.known[neighbour].kind = None;
-            }
         }
         for next in [at + 1, at] {
             if self.is_linked_in_day(rules, next)
@@ -108,6 +105,32 @@ impl Window {
         }
     }
 
+    /// Leaves open the kinds of those phases that a sample may change.
+    fn reopen(&mut self, rules: &SegmentRules, time_ms: DeviceTime) {
+        let own = self.phases.partition_point(|phase| phase.last_ms < time_ms);
+        let mut first = own;
+        let mut last = own;
+        // How long the one before lasts, and whether its neighbours are next to movement.
+        if self.phases[own].first_ms == time_ms && self.is_linked(rules, own) {
+            first -= 1;
+        }
+        if self.phases[own].last_ms == time_ms && self.is_linked(rules, own + 1) {
+            last += 1;
+        }
+        let neighbours = own.saturating_sub(1)..=(own + 1).min(self.phases.len() - 1);
+        self.known[neighbours].iter_mut().for_each(|known| known.may_change = true);
+        // What stands across a midnight is decided on together.
+        first -= usize::from(self.is_slow_across(rules, first));
+        last += usize::from(self.is_slow_across(rules, last + 1));
+        self.known[first..=last].iter_mut().for_each(|known| known.kind = None);
+        // Whether movement fills the day decides on standing that began before it.
+        let day = self.phases[own].day();
+        let of_day = self.phases.partition_point(|phase| phase.day() < day);
+        if self.is_slow_across(rules, of_day) {
+            self.known[of_day].kind = None;
+        }
+    }
+
     /// The phases.
     pub(super) fn phases(&self) -> &[Phase] {
         &self.phases
@@ -116,6 +139,24 @@ impl Window {
     /// The kind of a phase, where it is known already.
     pub(super) fn known_kind(&self, at: usize) -> Option<Kind> {
         self.known[at].kind
+    }
+
+    /// Whether a phase follows the one before in a segment that is in memory.
+    pub(super) fn follows(&self, at: usize) -> bool {
+        self.known[at].follows
+    }
+
+    /// Whether the movement of a day that a phase is part of may change.
+    pub(super) fn may_change(&self, at: usize) -> bool {
+        self.known[at].may_change
+    }
+
+    /// Whether a phase and the one before are slow and linked across a midnight.
+    pub(super) fn is_slow_across(&self, rules: &SegmentRules, at: usize) -> bool {
+        self.is_linked(rules, at)
+            && self.phases[at - 1].class == Class::Slow
+            && self.phases[at].class == Class::Slow
+            && self.phases[at - 1].day() != self.phases[at].day()
     }
 
     /// Whether the samples on both sides of the border before a phase are linked.

@@ -13,8 +13,8 @@ const TOLERANCE_MS: i64 = 2 * SECOND_MS;
 /// A shorter trip is flagged, and left out.
 const MIN_TRIP_M: f64 = 100.0;
 
-/// Phases end at midnight. So what decides on a stop may lie in the next day where a trip ends less
-/// than `min_stop` before midnight, or starts less than `min_stop` and a heartbeat after it.
+/// Only movement of its own day keeps a short slow phase in a trip. So a trip that ends or begins
+/// with slow samples around a midnight may lack those across it.
 const AROUND_MIDNIGHT_MS: i64 = 10 * MINUTE_MS;
 
 /// How many trips are right.
