@@ -51,8 +51,22 @@ fn samples_of(device: Device, hours: &[i64]) -> Record {
 
 impl Schedule {
     fn directed(logs: Vec<Draft>) -> Rc<Self> {
+        Self::directed_by(Dice::new(1), logs)
+    }
+
+    fn directed_by(dice: Dice, logs: Vec<Draft>) -> Rc<Self> {
         let scripts = Script::of_partitions(logs, 100, None);
-        Self::new(Dice::new(1), scripts, (Kind::default(), 0), false)
+        Self::new(dice, scripts, (Kind::default(), 0), false)
+    }
+
+    /// A process works, and one message at most arrives.
+    fn trickle(&self, process: &Rc<Process>) {
+        self.step(process);
+        for nth in 0..process.workers() {
+            process.poll_worker(nth, self);
+        }
+        lock(&self.world).deliver(1);
+        self.pass(Duration::from_millis(50));
     }
 
     fn write_upto(&self, lane: usize, records: usize) {
@@ -73,6 +87,13 @@ impl Schedule {
     /// All processes work until this number of records of a partition is committed.
     fn until_passed(&self, lane: usize, records: usize) {
         self.until(|| lock(&self.world).passed(lane) == records);
+    }
+
+    /// The sessions of all members expire.
+    fn expire_sessions(&self) {
+        let mut world = lock(&self.world);
+        let members: Vec<u64> = world.group.members.keys().copied().collect();
+        members.into_iter().for_each(|member| world.group.remove(member));
     }
 
     /// A process is cut off from the group, and does not notice.
@@ -137,16 +158,55 @@ fn rows_of_another_partition_stay_its_own_when_an_older_epoch_is_read_again() {
     schedule.write_upto(1, 2);
     schedule.until_passed(1, 2);
     before.die(&schedule);
-    {
-        let mut world = lock(&schedule.world);
-        let members: Vec<u64> = world.group.members.keys().copied().collect();
-        members.into_iter().for_each(|member| world.group.remove(member));
-        world.lanes[0].committed = Some(0);
-    }
+    schedule.expire_sessions();
+    lock(&schedule.world).lanes[0].committed = Some(0);
     schedule.start_with(PROMPT);
     schedule.write_upto(0, 2);
     schedule.until_passed(0, 2);
     let bad = schedule.finish(&mut EventCounts::new());
     drop(guard);
     assert!(bad.is_empty(), "{bad:?}");
+}
+
+/// A late sample with the ignition off divides a trip that lasts over a midnight, so that rows of
+/// two days are written. Its owner is killed after each message of that write in turn.
+#[test]
+fn a_split_across_midnight_outlives_a_kill_within_each_write() {
+    let moving = |of: &[i64]| samples(of);
+    let off = Fix { time: hour(47) + 600_000, place: 9, driver: None, class: Class::Separator };
+    let mut seen = EventCounts::new();
+    let mut kills = 0;
+    for seed in 0..4 {
+        for messages in 0.. {
+            let records = vec![
+                moving(&[45, 46, 47]),
+                moving(&[48, 49]),
+                Record::Samples(b'a', vec![Some(off)]),
+            ];
+            let logs = vec![Draft::plain(records, vec![0])];
+            let schedule = Schedule::directed_by(Dice::new(seed), logs);
+            let guard = schedule.enter();
+            let owner = schedule.start_with(PROMPT);
+            schedule.write_upto(0, 2);
+            schedule.until_passed(0, 2);
+            schedule.write_upto(0, 3);
+            for _ in 0..messages {
+                schedule.trickle(&owner);
+            }
+            let is_committed = lock(&schedule.world).passed(0) == 3;
+            owner.die(&schedule);
+            schedule.expire_sessions();
+            schedule.start_with(PROMPT);
+            schedule.until_passed(0, 3);
+            let bad = schedule.finish(&mut seen);
+            drop(guard);
+            assert!(bad.is_empty(), "seed {seed}, {messages} messages: {bad:?}");
+            kills += 1;
+            if is_committed {
+                break;
+            }
+        }
+    }
+    let within = seen.get("crashes in the middle of a write").copied().unwrap_or(0);
+    assert!(within >= 20, "{within} of {kills} kills lie within a write: {seen:?}");
 }
