@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::model::limits::{ClockGuard, FixFilter};
 use crate::model::rules::Rules;
 use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, unit_of_factor};
 use crate::model::time::format_duration;
@@ -37,20 +36,15 @@ impl From<RulesWarning> for Warning {
 /// Looks at the samples of an import.
 pub(super) struct ImportWatch {
     stats: SampleStats,
-    guard: ClockGuard,
-    fixes: FixFilter,
     /// The first sample that would be valid with latitude and longitude exchanged, and the number
     /// of them.
     swapped: Option<(String, u64)>,
     rules: RulesWatch,
-    unlike: Option<RulesWarning>,
 }
 
 impl ImportWatch {
     pub(super) fn new(rules: &Rules) -> Self {
-        let (guard, fixes) = (rules.guard(), rules.fixes());
-        let (stats, rules) = (SampleStats::default(), RulesWatch::new(rules));
-        Self { stats, guard, fixes, swapped: None, rules, unlike: None }
+        Self { stats: SampleStats::default(), swapped: None, rules: RulesWatch::new(rules) }
     }
 
     /// Observes the samples of a batch that trips may contain.
@@ -58,24 +52,16 @@ impl ImportWatch {
         if self.stats.samples >= MAX_SAMPLES {
             return;
         }
-        self.unlike = self.unlike.take().or(self.rules.observe(batch));
         for entry in &batch.entries {
-            let decoded = match &entry.content {
-                Ok(decoded) => decoded,
-                Err(none) => {
-                    if let Some(error) = none.error().filter(|error| error.looks_swapped) {
-                        let first = || (error.message.clone(), 0);
-                        self.swapped.get_or_insert_with(first).1 += 1;
-                    }
-                    continue;
-                }
-            };
-            let sample = &decoded.sample;
-            if self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
-                && self.fixes.judge(sample).is_ok()
-            {
-                self.stats.observe(batch.text(&decoded.device), sample);
+            let error = entry.content.as_ref().err().and_then(|none| none.error());
+            if let Some(error) = error.filter(|error| error.looks_swapped) {
+                self.swapped.get_or_insert_with(|| (error.message.clone(), 0)).1 += 1;
             }
+        }
+        let usable: Vec<_> = self.rules.usable(batch).collect();
+        for (device, sample) in usable {
+            self.stats.observe(device, sample);
+            self.rules.add(device, sample);
         }
     }
 
@@ -86,7 +72,6 @@ impl ImportWatch {
         counts: &SampleCounts,
         limited: &LimitedTrips,
     ) -> Vec<Warning> {
-        let unlike = self.unlike.take().or_else(|| self.rules.finish());
         let warnings = [
             all_skipped(counts),
             conflicting(counts),
@@ -95,7 +80,7 @@ impl ImportWatch {
             speed_unit(&self.stats, rules),
             jumps(&self.stats, rules),
             swapped(self.swapped.as_ref(), self.stats.samples),
-            unlike.map(Warning::from),
+            self.rules.finish().map(Warning::from),
         ];
         warnings.into_iter().flatten().collect()
     }

@@ -1,5 +1,7 @@
 //! Compares the rules of a store with what the first samples show.
 
+use std::sync::{Arc, Mutex};
+
 use crate::advice::{self, Advice, RuleAdvice, SampleSet, TripsFound};
 use crate::model::limits::{ClockGuard, FixFilter, SegmentRules};
 use crate::model::rules::Rules;
@@ -27,51 +29,50 @@ pub(crate) struct RulesWarning {
     pub message: String,
 }
 
-/// Collects the first samples, and compares them with the rules once.
+/// Collects the first samples, and compares them with the rules.
 pub(crate) struct RulesWatch {
     rules: SegmentRules,
     guard: ClockGuard,
     fixes: FixFilter,
     /// The samples with their devices, in arrival order.
     seen: Vec<(Box<str>, Sample)>,
-    is_done: bool,
 }
 
 impl RulesWatch {
     /// Has seen nothing.
     pub(crate) fn new(rules: &Rules) -> Self {
         let (guard, fixes) = (rules.guard(), rules.fixes());
-        Self { rules: rules.segments(), guard, fixes, seen: Vec::new(), is_done: false }
+        Self { rules: rules.segments(), guard, fixes, seen: Vec::new() }
     }
 
-    /// Observes the samples of a batch that trips may contain. Returns a warning, once, when enough
-    /// samples were seen.
-    pub(crate) fn observe(&mut self, batch: &Batch) -> Option<RulesWarning> {
-        if self.is_done {
-            return None;
-        }
-        for entry in &batch.entries {
-            let Ok(decoded) = &entry.content else { continue };
+    /// The samples of a batch that trips may contain, with their devices.
+    pub(crate) fn usable<'b>(
+        &self,
+        batch: &'b Batch,
+    ) -> impl Iterator<Item = (&'b str, &'b Sample)> {
+        batch.entries.iter().filter_map(|entry| {
+            let decoded = entry.content.as_ref().ok()?;
             let sample = &decoded.sample;
-            if self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
-                && self.fixes.judge(sample).is_ok()
-            {
-                self.seen.push((batch.text(&decoded.device).into(), *sample));
-                if self.seen.len() == MAX_SAMPLES {
-                    return self.finish();
-                }
-            }
-        }
-        None
+            let is_usable = self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
+                && self.fixes.judge(sample).is_ok();
+            is_usable.then(|| (batch.text(&decoded.device), sample))
+        })
     }
 
-    /// Returns a warning by what was seen, unless that was done before.
-    pub(crate) fn finish(&mut self) -> Option<RulesWarning> {
-        let seen = std::mem::take(&mut self.seen);
-        if std::mem::replace(&mut self.is_done, true) {
-            return None;
+    /// Adds a sample of a device, unless enough were seen.
+    pub(crate) fn add(&mut self, device: &str, sample: &Sample) {
+        if !self.is_full() {
+            self.seen.push((device.into(), *sample));
         }
-        let samples = SampleSet::new(seen);
+    }
+
+    fn is_full(&self) -> bool {
+        self.seen.len() >= MAX_SAMPLES
+    }
+
+    /// Returns a warning by what was seen.
+    pub(crate) fn finish(&mut self) -> Option<RulesWarning> {
+        let samples = SampleSet::new(std::mem::take(&mut self.seen));
         self.nothing_moves(&samples).or_else(|| self.unlike(&samples))
     }
 
@@ -140,6 +141,44 @@ impl RulesWatch {
         others.sort_by_key(|it| it.rule != "min_stop");
         let reason = |it: &&RuleAdvice| format!(". --{}: {}", it.rule.replace('_', "-"), it.why);
         others.first().map(reason).unwrap_or_default()
+    }
+}
+
+/// The watch that the workers of a process share, so that its memory does not grow with their
+/// number.
+#[derive(Clone, Default)]
+pub(crate) struct SharedWatch(Arc<Mutex<WatchState>>);
+
+#[derive(Default)]
+enum WatchState {
+    #[default]
+    New,
+    Watching(RulesWatch),
+    Done,
+}
+
+impl SharedWatch {
+    /// Observes the samples of a batch that trips may contain. Once, when enough samples were seen,
+    /// a task of its own looks at them, and calls `warn` if it finds something.
+    pub(crate) fn observe(
+        &self,
+        rules: &Rules,
+        batch: &Batch,
+        warn: impl FnOnce(RulesWarning) + Send + 'static,
+    ) {
+        let mut state = self.0.lock().expect("no holder panics");
+        if let WatchState::New = *state {
+            *state = WatchState::Watching(RulesWatch::new(rules));
+        }
+        let WatchState::Watching(watch) = &mut *state else { return };
+        let samples: Vec<_> = watch.usable(batch).collect();
+        samples.into_iter().for_each(|(device, sample)| watch.add(device, sample));
+        if watch.is_full()
+            && let WatchState::Watching(mut watch) =
+                std::mem::replace(&mut *state, WatchState::Done)
+        {
+            tokio::task::spawn_blocking(move || watch.finish().map(warn));
+        }
     }
 }
 

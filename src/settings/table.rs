@@ -201,7 +201,8 @@ settings! {
 
     @ flush.stop_staleness: Duration {
         key: "stop_staleness", default: "5m", syntax: TIMEOUT, flags: [Import, Flush],
-        help: "The same for a stop that only gained samples, such as heartbeats",
+        help: "The same for a stop that only gained samples, such as heartbeats; committed offsets \
+               trail by as much",
     }
 
     /// Number of events that the change table keeps.

@@ -35,7 +35,7 @@ use crate::kafka::control::Authority;
 use crate::kafka::record::RecordReader;
 use crate::model::control::ControlKeys;
 use crate::model::epoch::Epoch;
-use crate::pipeline::processor::{Budget, ProcessorConfig, SampleCounts};
+use crate::pipeline::processor::{ProcessorConfig, SampleCounts};
 use crate::pipeline::schemas::FindSchemas;
 use crate::sink::{OpenWorker, Sink};
 use crate::source::{Decoder, DecoderError};
@@ -83,7 +83,7 @@ pub enum DaemonEvent {
     Notice(String),
     /// Something works, with a risk, and what helps.
     Warning(String),
-    /// The rules hardly suit what the first samples of a partition show.
+    /// The rules hardly suit what the first samples of the process show.
     Rules(String),
     /// A partition was assigned, revoked, lost or stopped, or the client reported a warning.
     Consumer(ConsumerEvent),
@@ -208,7 +208,7 @@ pub async fn run<T: TripStore + 'static, S: Sink + 'static>(
     let (sender, mut assignments) = mpsc::unbounded_channel();
     let halt = Arc::new(AtomicBool::new(false));
     let (mut polling, closed) = poll(&options, sender, Arc::clone(&halt))?;
-    let budget = Budget::new(options.pace.memory);
+    let shared = worker::WorkerShares::new(options.pace.memory);
     let (mut tasks, mut counts) = (JoinSet::new(), SampleCounts::default());
     let (mut failed, mut partition_error): (Option<StoreError>, _) = (None, None);
     tokio::pin!(stop);
@@ -222,7 +222,7 @@ pub async fn run<T: TripStore + 'static, S: Sink + 'static>(
             Some(assigned) = assignments.recv() => {
                 let work = (reader.fork(), options.clone());
                 let opened = open(&assigned.holding);
-                tasks.spawn(worker::run_worker(opened, assigned, work, Arc::clone(&budget)));
+                tasks.spawn(worker::run_worker(opened, assigned, work, shared.clone()));
             }
             Some(ended) = tasks.join_next() => {
                 let WorkerReport { counts: partition_counts, error } = joined(ended);

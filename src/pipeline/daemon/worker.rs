@@ -14,7 +14,7 @@ use crate::kafka::record::RecordReader;
 use crate::model::epoch::{LogPartition, Versions};
 use crate::model::visible::with_causes;
 use crate::pipeline::processor::{Budget, Processor, RunError, SampleCounts};
-use crate::pipeline::rules_watch::RulesWatch;
+use crate::pipeline::rules_watch::{RulesWarning, SharedWatch};
 use crate::pipeline::schemas::{FindSchemas, WantedSchemas};
 use crate::sink::Sink;
 use crate::source::{Batch, Entry, Source, SourceError};
@@ -26,6 +26,21 @@ const CLOSED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How much longer a worker waits for a schema then: enough for a registry that answers.
 const SCHEMA_GRACE: Duration = Duration::from_secs(2);
+
+/// What the workers of a process share.
+#[derive(Clone)]
+pub struct WorkerShares {
+    budget: Arc<Budget>,
+    rules_watch: SharedWatch,
+}
+
+impl WorkerShares {
+    /// For workers that use `memory` bytes together.
+    #[must_use]
+    pub fn new(memory: usize) -> Self {
+        Self { budget: Budget::new(memory), rules_watch: SharedWatch::default() }
+    }
+}
 
 /// Result of a partition worker.
 #[derive(Debug)]
@@ -153,7 +168,7 @@ pub async fn run_worker<T: TripStore, S: Sink>(
     (trips, sink): (Arc<T>, S),
     assigned: AssignedPartition,
     (reader, options): (RecordReader, Options),
-    budget: Arc<Budget>,
+    shared: WorkerShares,
 ) -> WorkerReport {
     let AssignedPartition { holding: handle, batches } = assigned;
     let Options { plan, epochs, notify, ask_keys, find_schemas, pace, live } = options;
@@ -180,12 +195,13 @@ pub async fn run_worker<T: TripStore, S: Sink>(
         telemetry::publish(&counts, current);
         counts.clone_from(current);
     };
-    // Whoever reads a log again has chosen the rules.
-    let mut rules_watch = (!is_bounded).then(|| RulesWatch::new(&newest.rules));
     let on_batch = |batch: &Batch, current: &SampleCounts| {
         publish(current);
-        if let Some(unlike) = rules_watch.as_mut().and_then(|it| it.observe(batch)) {
-            notify(DaemonEvent::Rules(unlike.message));
+        // Whoever reads a log again has chosen the rules.
+        if !is_bounded {
+            let notify = Arc::clone(&notify);
+            let warn = move |unlike: RulesWarning| notify(DaemonEvent::Rules(unlike.message));
+            shared.rules_watch.observe(&newest.rules, batch, warn);
         }
         if let Some(next) = batch.next_offset {
             let last = batch.entries.last();
@@ -196,7 +212,7 @@ pub async fn run_worker<T: TripStore, S: Sink>(
         let rules = &newest.rules;
         let log = LogPartition { partition, versions: Versions::of_partition(&epochs, partition) };
         let processor = Processor::of_log((&*trips, &sink), log, rules, pace).await?;
-        let mut processor = processor.sharing(budget).answering(questions);
+        let mut processor = processor.sharing(shared.budget).answering(questions);
         let result = processor.run(&mut batches, on_batch).await;
         publish(processor.counts());
         match result {

@@ -20,9 +20,9 @@ use tstar::internals::kafka::consumer::{
 use tstar::internals::kafka::letter_record::Limit;
 use tstar::internals::kafka::partition_handle::PartitionHandle;
 use tstar::internals::kafka::producer::Producer;
-use tstar::internals::pipeline::daemon::worker::run_worker;
+use tstar::internals::pipeline::daemon::worker::{WorkerShares, run_worker};
 use tstar::internals::pipeline::daemon::{Options, WorkerReport};
-use tstar::internals::pipeline::processor::{Budget, FlushSettings, ProcessorConfig};
+use tstar::internals::pipeline::processor::{FlushSettings, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::sink::{OpenWorker, OutputTopics, Outputs, Sink, open_workers};
 use tstar::internals::store::TripStore;
@@ -250,7 +250,7 @@ async fn work<T: TripStore + 'static, S: Sink + 'static>(
     mut assigned: UnboundedReceiver<AssignedPartition>,
     shared: Arc<Shared>,
 ) {
-    let (budget, mut tasks) = (Budget::new(options.pace.memory), JoinSet::new());
+    let (of_all, mut tasks) = (WorkerShares::new(options.pace.memory), JoinSet::new());
     loop {
         tokio::select! {
             next = assigned.recv() => {
@@ -260,7 +260,7 @@ async fn work<T: TripStore + 'static, S: Sink + 'static>(
                 shared.seen().handles.push((handle, from));
                 let work = (reader(), options.clone());
                 let opened = open(&next.holding);
-                tasks.spawn(run_worker(opened, next, work, Arc::clone(&budget)));
+                tasks.spawn(run_worker(opened, next, work, of_all.clone()));
             }
             Some(ended) = tasks.join_next() => shared.seen().reports.push(ended.unwrap()),
         }

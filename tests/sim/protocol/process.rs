@@ -21,9 +21,9 @@ use tstar::internals::kafka::partition_handle::{PartitionHandle, WorkerExit};
 use tstar::internals::kafka::record::RecordReader;
 use tstar::internals::kafka::topics::StartFrom;
 use tstar::internals::model::epoch::Epoch;
-use tstar::internals::pipeline::daemon::worker::run_worker;
+use tstar::internals::pipeline::daemon::worker::{WorkerShares, run_worker};
 use tstar::internals::pipeline::daemon::{LiveWorkers, Options, WorkerReport};
-use tstar::internals::pipeline::processor::{Budget, FlushSettings, ProcessorConfig};
+use tstar::internals::pipeline::processor::{FlushSettings, ProcessorConfig};
 use tstar::internals::pipeline::schemas::find_known;
 use tstar::internals::sink::table::TableTopic;
 use tstar::internals::sink::{Outputs, open_workers};
@@ -63,7 +63,7 @@ pub struct Process {
     /// The table topic, with the epoch that is the newest when it starts.
     table: Option<TableTopic>,
     reader: RecordReader,
-    budget: Arc<Budget>,
+    shared: WorkerShares,
     /// The newest epoch when it starts.
     epoch: Arc<Epoch>,
     /// It is to drain and end.
@@ -152,7 +152,7 @@ impl Process {
             table: schedule.kind.has_table.then(|| table::topic(epoch.division())),
             epoch,
             reader: schedule.reader.fork(),
-            budget: Budget::new(setup.pace.memory),
+            shared: WorkerShares::new(setup.pace.memory),
             stops: Cell::new(false),
             is_frozen: Cell::new(false),
             is_dead,
@@ -222,7 +222,7 @@ impl Process {
             let outputs = Outputs::Topics(Arc::new(outputs), epoch);
             let work = (self.reader.fork(), self.options.clone());
             let opened = open_workers(owner, outputs, None)(&handle);
-            let future = Box::pin(run_worker(opened, assigned, work, Arc::clone(&self.budget)));
+            let future = Box::pin(run_worker(opened, assigned, work, self.shared.clone()));
             let resets = lock(&schedule.world).resets;
             self.workers.borrow_mut().push(Worker { handle, resets, future });
         }
