@@ -178,13 +178,15 @@ impl OverrideFlags {
     pub(crate) fn read(&self, context: &Context) -> Result<DecodeOverrides, SettingsError> {
         let settings = context.settings(&[&self.0])?;
         let given = ["map", "time_unit", "speed_unit"].map(|key| settings.is_given(key));
-        let Settings { map, time_unit, speed_unit, time_zone, time_format, .. } = settings;
+        let Settings { map, time_unit, speed_unit, .. } = settings;
+        let Settings { time_zone, time_format, time_ambiguous, .. } = settings;
         Ok(DecodeOverrides {
             fields: if given[0] { map } else { BTreeMap::new() },
             time_unit: given[1].then_some(time_unit),
             speed_unit: given[2].then_some(speed_unit),
             time_zone,
             time_format,
+            time_ambiguous,
         })
     }
 }

@@ -63,6 +63,8 @@ struct Inspection<'a> {
     outcome: &'a InspectOutcome,
     /// The command line; `None` if nothing reads the input.
     command: Option<&'a str>,
+    /// The command line with a `?` for each field that was not found.
+    partial_command: Option<&'a str>,
 }
 
 /// Inspects the input and prints what was found.
@@ -77,10 +79,20 @@ pub(crate) async fn run(
     check_input(args, &settings)?;
     let request = InspectRequest { files: args.files.clone(), settings, system: args.system };
     let outcome = inspect(&request).await?;
-    let command = outcome.reads.map(|_| command(args, &outcome.flags, &request.settings));
+    let full = outcome.reads.map(|_| command(args, &outcome.flags, &request.settings));
+    let partial = outcome.partial.as_ref().and_then(|partial| partial.map.clone());
+    let partial = partial.map(|map| {
+        let why = String::new();
+        command(args, &[Proposal { flag: "--map", value: Some(map), why }], &request.settings)
+    });
+    let (full, partial) = (full.as_deref(), partial.as_deref());
     match format {
-        Format::Table => inspect_table::print(&outcome, command.as_deref(), printer)?,
-        _ => printer.json(&Inspection { outcome: &outcome, command: command.as_deref() })?,
+        Format::Table => inspect_table::print(&outcome, (full, partial), printer)?,
+        _ => printer.json(&Inspection {
+            outcome: &outcome,
+            command: full,
+            partial_command: partial,
+        })?,
     }
     printer.flush()?;
     outcome.check()

@@ -14,7 +14,7 @@ const BAR: usize = 30;
 /// Prints what was found, for people.
 pub(crate) fn print(
     outcome: &InspectOutcome,
-    command: Option<&str>,
+    (command, partial): (Option<&str>, Option<&str>),
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     for line in input(&outcome.input) {
@@ -59,7 +59,11 @@ pub(crate) fn print(
             printer.line("\nTrips of these records, by rules:")?;
             printer.line(&trips_under(&outcome.trips_under))?;
         }
-        None => printer.line(&format!("\n{}", visible(&unread(outcome))))?,
+        None => {
+            for line in unread(outcome, partial) {
+                printer.line(&visible(&line))?;
+            }
+        }
     }
     Ok(())
 }
@@ -180,16 +184,33 @@ fn chart(bins: &[IntervalBin]) -> Vec<String> {
 }
 
 /// What is missing, if nothing reads the records.
-fn unread(outcome: &InspectOutcome) -> String {
-    let mut text = String::new();
+fn unread(outcome: &InspectOutcome, command: Option<&str>) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let partial = outcome.partial.clone().unwrap_or_default();
+    if !partial.lines.is_empty() {
+        lines.push("The first lines:".into());
+        lines.extend(partial.lines.iter().map(|line| format!("  {line}")));
+        lines.push(String::new());
+    }
     if !outcome.missing.is_empty() {
-        text += &format!("Not found: {}. ", outcome.missing.join(", "));
+        lines.push(format!("Not found: {}.", outcome.missing.join(", ")));
     }
-    if outcome.other_names.is_empty() {
-        return text + "No names of fields were found.";
+    for (field, names) in &partial.candidates {
+        lines.push(format!("{field} may be `{}`.", names.join("`, `")));
     }
-    text += &format!("Names in the records: {}. ", outcome.other_names.join(", "));
-    text + "Say where fields are with --map, such as --map device_id=/vehicle/id,lat=/gps/lat."
+    if let Some(command) = command {
+        let what = match outcome.missing.is_empty() {
+            true => "Fields were found, but no value can be read; see the reasons above:",
+            false => "Write the name of a field for each `?`; `a+b` joins a date and a time:",
+        };
+        lines.extend([what.into(), format!("  {command}")]);
+    }
+    let names = match outcome.other_names.is_empty() {
+        true => "No names of fields were found.".into(),
+        false => format!("Names in the records: {}.", outcome.other_names.join(", ")),
+    };
+    lines.push(names);
+    lines
 }
 
 #[cfg(test)]

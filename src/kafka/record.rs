@@ -192,7 +192,8 @@ impl RecordReader {
         } else {
             let origin = out.batch.origin.clone();
             let (key, headers) = (record.key, &record.headers[..]);
-            let context = RecordContext { key, headers, topic: Some(&origin), file: None };
+            let context =
+                RecordContext { key, headers, topic: Some(&origin), ..RecordContext::default() };
             self.samples(record, (context, self.key_is_device), &mut out);
         }
         if let Some(only_device) = &self.only_device {

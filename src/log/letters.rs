@@ -78,7 +78,7 @@ pub(super) fn letter_context(letter: &DeadLetter) -> RecordContext<'_> {
     match letter.line {
         0 => {
             let topic = letter.is_of_topic().then_some(&*letter.origin);
-            RecordContext { key, headers: &letter.headers, topic, file: None }
+            RecordContext { key, headers: &letter.headers, topic, ..RecordContext::default() }
         }
         _ => RecordContext { key, ..RecordContext::of_file(&letter.origin) },
     }

@@ -13,7 +13,7 @@ use crate::kafka::control::CONTROL_HEADER;
 use crate::kafka::record::{Record, RecordReader};
 use crate::model::epoch::LogKind;
 use crate::model::reason::DeadReason;
-use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
+use crate::model::rules::{AmbiguousTime, Rules, SpeedUnit, TimeUnit};
 use crate::model::scalar::LogTime;
 use crate::model::schema::{SchemaId, SchemaVerdict};
 use crate::source::{Batch, Decoder, DecoderError, Entry, NoSample, RecordContext, ZONE_TABLES};
@@ -33,6 +33,8 @@ pub struct DecodeOverrides {
     pub time_zone: Option<String>,
     /// Format of times that are text; `None`: that of the rules.
     pub time_format: Option<String>,
+    /// How local times are read that occur twice; `None`: by the rules.
+    pub time_ambiguous: Option<AmbiguousTime>,
 }
 
 impl DecodeOverrides {
@@ -50,6 +52,7 @@ impl DecodeOverrides {
         if self.time_format.is_some() {
             rules.time_format = self.time_format.clone();
         }
+        rules.time_ambiguous = self.time_ambiguous.or(rules.time_ambiguous);
         rules
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod rules_request;
 pub mod schema;
 pub mod stats;
 pub mod tag;
+pub(crate) mod text_encoding;
 pub mod visible;
 
 pub use tstar_core::model::{limits, named, reading, rules, sample, scalar, time};

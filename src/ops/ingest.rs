@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ingest_problems::problems;
 pub(crate) use super::ingest_problems::{FirstLetter, ImportProblem};
-use super::ingest_warnings::{ImportWatch, file_cut, no_records};
+use super::ingest_warnings::{ImportWatch, file_cut, guessed_encoding, no_records};
 pub use super::ingest_warnings::{Warning, conflicting};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::log::ReadProgress;
@@ -132,7 +132,7 @@ impl IngestOutcome {
         if counts.dead() > 0 && counts.dead() + counts.skipped == counts.delivered {
             let problem = format!(
                 "none of the {} samples could be used; change the command or the file as the \
-                 reasons above say, and run it again",
+                 reasons above say, and run it again; `tstar inspect` finds what reads it",
                 counts.dead()
             );
             return Err(BadData(problem).into());
@@ -208,6 +208,7 @@ pub async fn ingest(
     let problems = problems(processor.counts(), first_of)?;
     let mut warnings = watch.warnings(&rules, processor.counts(), processor.limited_trips());
     warnings.extend(source.source.cut_files().iter().map(file_cut));
+    warnings.extend(guessed_encoding(&source.source.guessed_files()));
     if stopped.is_none() && processor.counts().delivered == 0 {
         warnings.push(no_records(&names));
     }

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use crate::model::rules::Rules;
 use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, unit_of_factor};
+use crate::model::text_encoding::TextEncoding;
 use crate::model::time::format_duration;
 use crate::model::visible::visible;
 use crate::pipeline::processor::LimitedTrips;
-use crate::pipeline::rules_watch::{RulesWarning, RulesWatch};
+use crate::pipeline::rules_watch::{IGNITION_LOST, RulesWarning, RulesWatch, ignition_message};
 use crate::source::Batch;
 use crate::source::file::CutFile;
 use crate::telemetry::counts::SampleCounts;
@@ -19,7 +20,8 @@ const MAX_SAMPLES: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_samples_reached`,
-    /// `speed_unit`, `jumps`, `swapped`, `nothing_moves`, `rules_unlike_data` or `no_records`.
+    /// `speed_unit`, `jumps`, `swapped`, `nothing_moves`, `rules_unlike_data`, `ignition_lost`,
+    /// `encoding` or `no_records`.
     pub warning: &'static str,
     /// Number of records, samples, bytes, intervals, trips or legs that show it.
     pub count: u64,
@@ -59,9 +61,9 @@ impl ImportWatch {
             }
         }
         let usable: Vec<_> = self.rules.usable(batch).collect();
-        for (device, sample) in usable {
-            self.stats.observe(device, sample);
-            self.rules.add(device, sample);
+        for (device, decoded) in usable {
+            self.stats.observe(device, &decoded.sample);
+            self.rules.add(device, decoded);
         }
     }
 
@@ -72,6 +74,9 @@ impl ImportWatch {
         counts: &SampleCounts,
         limited: &LimitedTrips,
     ) -> Vec<Warning> {
+        let lost = ignition_lost(counts);
+        let unlike = self.rules.finish();
+        let unlike = unlike.filter(|unlike| lost.is_none() || unlike.warning != IGNITION_LOST);
         let warnings = [
             all_skipped(counts),
             conflicting(counts),
@@ -80,7 +85,8 @@ impl ImportWatch {
             speed_unit(&self.stats, rules),
             jumps(&self.stats, rules),
             swapped(self.swapped.as_ref(), self.stats.samples),
-            self.rules.finish().map(Warning::from),
+            lost,
+            unlike.map(Warning::from),
         ];
         warnings.into_iter().flatten().collect()
     }
@@ -115,6 +121,27 @@ pub(super) fn file_cut(CutFile { name, before, read }: &CutFile) -> Warning {
          rotate by renaming"
     );
     Warning { warning: "file_cut", count, message }
+}
+
+/// Text that is not UTF-8, and may be of another encoding than it is read in.
+pub(super) fn guessed_encoding(files: &[String]) -> Option<Warning> {
+    let first = visible(files.first()?);
+    let message = format!(
+        "the text of {first} is not UTF-8 and was read as {}; if accents in names are wrong, \
+         import it into a new store with another --encoding, such as latin2",
+        TextEncoding::WINDOWS_1252.name()
+    );
+    Some(Warning { warning: "encoding", count: files.len() as u64, message })
+}
+
+/// Words that name no state of an ignition: what they would end is not seen.
+fn ignition_lost(counts: &SampleCounts) -> Option<Warning> {
+    let count = counts.unknown_readings.get("ignition").copied().unwrap_or(0);
+    if count == 0 || count * 100 < counts.delivered {
+        return None;
+    }
+    let message = ignition_message(count, counts.delivered);
+    Some(Warning { warning: IGNITION_LOST, count, message })
 }
 
 /// Latitudes beyond 90 among valid ones: where few longitudes exceed 90, most samples decode. A few

@@ -7,7 +7,7 @@ use crate::model::limits::{ClockGuard, FixFilter, SegmentRules};
 use crate::model::rules::Rules;
 use crate::model::sample::Sample;
 use crate::segment::Class;
-use crate::source::Batch;
+use crate::source::{Batch, DecodedSample};
 
 /// Number of samples that are looked at: those that `inspect` sees. It bounds cost and memory.
 const MAX_SAMPLES: usize = 10_000;
@@ -21,12 +21,24 @@ const MIN_TRIPS: usize = 10;
 /// Rules that hardly suit the samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RulesWarning {
-    /// `nothing_moves` or `rules_unlike_data`.
+    /// `nothing_moves`, `rules_unlike_data` or `ignition_lost`.
     pub warning: &'static str,
     /// Number of samples or trips that show it.
     pub count: u64,
     /// What was found, with the values, and what to do.
     pub message: String,
+}
+
+/// Name of the warning that ignitions cannot be read.
+pub(crate) const IGNITION_LOST: &str = "ignition_lost";
+
+/// What words mean that name no state of an ignition.
+pub(crate) fn ignition_message(count: u64, samples: u64) -> String {
+    format!(
+        "{count} of {samples} samples have an ignition that is neither on nor off, such as true, \
+         0, ein or off: they are read without it, and trips do not end where it says so; correct \
+         it at the producer, or map another field, into a new store"
+    )
 }
 
 /// Collects the first samples, and compares them with the rules.
@@ -36,33 +48,36 @@ pub(crate) struct RulesWatch {
     fixes: FixFilter,
     /// The samples with their devices, in arrival order.
     seen: Vec<(Box<str>, Sample)>,
+    /// Number of them whose ignition is neither on nor off.
+    lost: u64,
 }
 
 impl RulesWatch {
     /// Has seen nothing.
     pub(crate) fn new(rules: &Rules) -> Self {
         let (guard, fixes) = (rules.guard(), rules.fixes());
-        Self { rules: rules.segments(), guard, fixes, seen: Vec::new() }
+        Self { rules: rules.segments(), guard, fixes, seen: Vec::new(), lost: 0 }
     }
 
     /// The samples of a batch that trips may contain, with their devices.
     pub(crate) fn usable<'b>(
         &self,
         batch: &'b Batch,
-    ) -> impl Iterator<Item = (&'b str, &'b Sample)> {
+    ) -> impl Iterator<Item = (&'b str, &'b DecodedSample)> {
         batch.entries.iter().filter_map(|entry| {
             let decoded = entry.content.as_ref().ok()?;
             let sample = &decoded.sample;
             let is_usable = self.guard.judge(sample.time_ms, entry.log_time_ms).is_ok()
                 && self.fixes.judge(sample).is_ok();
-            is_usable.then(|| (batch.text(&decoded.device), sample))
+            is_usable.then(|| (batch.text(&decoded.device), decoded))
         })
     }
 
     /// Adds a sample of a device, unless enough were seen.
-    pub(crate) fn add(&mut self, device: &str, sample: &Sample) {
+    pub(crate) fn add(&mut self, device: &str, decoded: &DecodedSample) {
         if !self.is_full() {
-            self.seen.push((device.into(), *sample));
+            self.lost += u64::from(decoded.unknown.has_ignition());
+            self.seen.push((device.into(), decoded.sample));
         }
     }
 
@@ -72,7 +87,13 @@ impl RulesWatch {
 
     /// Returns a warning by what was seen.
     pub(crate) fn finish(&mut self) -> Option<RulesWarning> {
-        let samples = SampleSet::new(std::mem::take(&mut self.seen));
+        let seen = std::mem::take(&mut self.seen);
+        let count = seen.len() as u64;
+        if self.lost > 0 && self.lost * 100 >= count {
+            let message = ignition_message(self.lost, count);
+            return Some(RulesWarning { warning: IGNITION_LOST, count: self.lost, message });
+        }
+        let samples = SampleSet::new(seen);
         self.nothing_moves(&samples).or_else(|| self.unlike(&samples))
     }
 
@@ -172,7 +193,7 @@ impl SharedWatch {
         }
         let WatchState::Watching(watch) = &mut *state else { return };
         let samples: Vec<_> = watch.usable(batch).collect();
-        samples.into_iter().for_each(|(device, sample)| watch.add(device, sample));
+        samples.into_iter().for_each(|(device, decoded)| watch.add(device, decoded));
         if watch.is_full()
             && let WatchState::Watching(mut watch) =
                 std::mem::replace(&mut *state, WatchState::Done)

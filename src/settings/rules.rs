@@ -4,6 +4,7 @@ use super::{KeyRule, Settings};
 use crate::model::preset::Preset;
 use crate::model::rules::Rules;
 use crate::model::rules_request::{CopyRules, RulesRequest};
+use crate::model::text_encoding::TextEncoding;
 use crate::source::ZONE_TABLES;
 
 /// Lists settings with the rules that each of them determines.
@@ -43,6 +44,8 @@ pub(super) const SETTINGS: &[(&str, CopyRules)] = settings_of_rules! {
     "speed_unit" => speed_unit;
     "time_zone" => time_zone zone_tables;
     "time_format" => time_format;
+    "time_ambiguous" => time_ambiguous;
+    "encoding" => encoding;
     "decode" => decode;
     "schema" => schema;
     "message" => message;
@@ -83,6 +86,8 @@ impl Settings {
             speed_unit: self.speed_unit,
             time_zone: self.time_zone.clone(),
             time_format: self.time_format.clone(),
+            time_ambiguous: self.time_ambiguous,
+            encoding: self.encoding.map(TextEncoding::name),
             zone_tables: self.time_zone.as_ref().map(|_| ZONE_TABLES.to_owned()),
             key: match self.key {
                 KeyRule::DeviceId => "device_id".into(),

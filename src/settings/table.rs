@@ -9,16 +9,17 @@ use super::schema::SchemaFile;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, GROUP,
     INPUT_FORMAT, KEY_RULE, LOG_FORMAT, LogFormat, MIN_STOP, NAME, OPTIONAL_NAME, OPTIONS,
-    PARTITIONER, PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STOP_SPEED, STORE, TEXT, TIME,
-    TIME_UNIT, TIME_ZONE, TIMEOUT,
+    PARTITIONER, PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STOP_SPEED, STORE, TEXT,
+    TEXT_ENCODING, TIME, TIME_AMBIGUOUS, TIME_UNIT, TIME_ZONE, TIMEOUT,
 };
 use super::{KeyRule, Origins};
 use crate::kafka::consumer::MemberSettings;
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::Preset;
-use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::rules::{AmbiguousTime, SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
+use crate::model::text_encoding::TextEncoding;
 use crate::source::file::InputFormat;
 use crate::store::{Consistency, StoreUrl};
 
@@ -159,10 +160,22 @@ settings! {
         help: "Zone of times without an offset, such as Europe/Berlin or UTC",
     }
 
+    /// Which one of two a local time is that occurs twice; `None`: it cannot be used.
+    time_ambiguous: Option<AmbiguousTime> {
+        key: "time_ambiguous", default: "none", syntax: TIME_AMBIGUOUS, flags: [Rules, Overrides],
+        help: "Local times that occur twice, in autumn: earlier, later or order (of the file)",
+    }
+
     /// Format of times that are text; `None`: ISO 8601.
     time_format: Option<String> {
         key: "time_format", default: "none", syntax: OPTIONAL_NAME, flags: [Rules, Overrides],
-        help: "Format of times as in strftime, such as '%d.%m.%Y %H:%M:%S'",
+        help: "Format of times as in strftime, such as '%d.%m.%Y %H:%M:%S', or excel",
+    }
+
+    /// Encoding of text that is not UTF-8; `None`: windows-1252.
+    encoding: Option<TextEncoding> {
+        key: "encoding", default: "none", syntax: TEXT_ENCODING, flags: [Rules],
+        help: "Encoding of text files that are not UTF-8, such as latin2; none: cp1252",
     }
 
     /// How the values of records are encoded.

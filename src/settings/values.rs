@@ -11,9 +11,10 @@ use crate::kafka::options::{CODE_OPTIONS, option_within, shown};
 use crate::model::nearest::nearest;
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::{PRESETS, Preset};
-use crate::model::rules::{SpeedUnit, TimeUnit};
+use crate::model::rules::{AmbiguousTime, SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
+use crate::model::text_encoding::TextEncoding;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
 use crate::registry::RegistryUrl;
 use crate::source::file::InputFormat;
@@ -138,6 +139,8 @@ pub(super) const SPEED_UNIT: Syntax<SpeedUnit> = choice!(SpeedUnit::NAMES);
 
 pub(super) const TIME_UNIT: Syntax<TimeUnit> = choice!(TimeUnit::NAMES);
 
+pub(super) const TIME_AMBIGUOUS: Syntax<Option<AmbiguousTime>> = choice!(AmbiguousTime::NAMES);
+
 /// Name of a preset.
 pub(super) const PRESET: Syntax<Option<&'static Preset>> = Syntax {
     kind: Kind::Text,
@@ -162,6 +165,20 @@ pub(super) const REGISTRY: Syntax<String> = Syntax {
 };
 
 pub(super) const INPUT_FORMAT: Syntax<Option<InputFormat>> = choice!(InputFormat::NAMES);
+
+/// Encoding of text, by a name of the Encoding Standard.
+pub(super) const TEXT_ENCODING: Syntax<Option<TextEncoding>> = Syntax {
+    kind: Kind::Text,
+    read: |text| match text {
+        "none" => Ok(None),
+        _ => TextEncoding::from_name(text).map(Some).ok_or_else(|| {
+            format!(
+                "`{text}` is not an encoding; write cp1252, latin1, utf-8 or another WHATWG name"
+            )
+        }),
+    },
+    write: |encoding| encoding.map_or_else(|| "none".into(), TextEncoding::name),
+};
 
 pub(super) const CONSISTENCY: Syntax<Consistency> = choice!([
     ("local_quorum", Consistency::LocalQuorum),

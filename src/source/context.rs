@@ -1,6 +1,7 @@
 //! What surrounds a record in its log: where a field map finds `@key` and its like.
 
 use super::map::Around;
+use super::repeated_hour::RepeatedHours;
 use super::text::short;
 
 /// Name of stdin as an input, and origin of samples that came by HTTP: neither is a file.
@@ -20,6 +21,8 @@ pub struct RecordContext<'a> {
     pub topic: Option<&'a str>,
     /// Path of the file.
     pub file: Option<&'a str>,
+    /// The records before it in the file, where their order decides times.
+    pub order: Option<&'a RepeatedHours>,
 }
 
 impl<'a> RecordContext<'a> {
@@ -84,6 +87,7 @@ mod tests {
             headers: &headers,
             topic: Some("samples"),
             file: Some("/data/day.1/van-7.csv.gz"),
+            order: None,
         };
         for (around, text) in [
             (Around::Key, Some("owntracks/fleet/van-1")),

@@ -14,7 +14,7 @@ use super::text::utf8;
 use super::value::Value;
 use super::{DecodedSample, NoSample, SampleError, json};
 use crate::model::reason::{DeadReason, DropReason};
-use crate::model::rules::Rules;
+use crate::model::rules::{AmbiguousTime, Rules};
 use crate::model::scalar::Offset;
 use crate::model::schema::{SchemaId, SchemaVerdict, UnknownUntil};
 
@@ -46,10 +46,16 @@ impl Decoder {
         Ok(Self { shape, binary })
     }
 
-    /// Whether UTF-16 with a byte order mark is converted to UTF-8 before records are split.
+    /// Whether text in other encodings is converted to UTF-8 before records are split.
     #[must_use]
-    pub(super) fn converts_utf16(&self) -> bool {
+    pub(super) fn converts_text(&self) -> bool {
         self.binary.as_ref().is_none_or(BinaryReader::may_be_json)
+    }
+
+    /// Whether the order of records decides times.
+    #[must_use]
+    pub(super) fn reads_by_order(&self) -> bool {
+        self.shape.by_order
     }
 
     /// Whether records need not be text.
@@ -191,7 +197,7 @@ impl Decoder {
         text: &mut String,
     ) -> Result<DecodedSample, NoSample> {
         self.check_conditions(fields, outer, context)?;
-        Ok(fields.sample(&self.shape, text)?)
+        Ok(fields.sample(&self.shape, context.order, text)?)
     }
 
     /// Completes the values of a record from around it, and checks whether it is to be read.
@@ -213,11 +219,14 @@ impl Decoder {
             let given = match source {
                 Source::Around(around) => context.text(around),
                 Source::Constant(constant) => Some(&**constant),
-                Source::Record(_) => None,
+                Source::Record(_) | Source::Joined(_) => None,
             };
             if let Some(given) = given {
                 values.offer(&[*target], Value::Cell(given));
             }
+        }
+        for join in &self.shape.joins {
+            join.offer_to(values);
         }
         let map = &self.shape.map;
         for (index, condition) in (usize::from(map.valid.is_some())..).zip(&map.when) {
@@ -274,6 +283,14 @@ impl Decoder {
     /// of it.
     pub(crate) fn check_topic_rules(rules: &Rules) -> Result<(), DecoderError> {
         let decoder = Self::new(rules)?;
+        if rules.time_ambiguous == Some(AmbiguousTime::Order) {
+            // Reading begins at any record, and partitions have no common order.
+            map::fail(
+                "--time-ambiguous order is the order of a file, which a topic has not; choose \
+                 earlier or later"
+                    .into(),
+            )?;
+        }
         if rules.is_keyed_by_device() { Ok(decoder.check_key_is_device()?) } else { Ok(()) }
     }
 

@@ -87,7 +87,7 @@ const MAX_NAMES: usize = 32;
 pub(super) enum Place {
     /// A field of the sample.
     Field(Field),
-    /// A value that decides whether the sample is read: index in [`extras`].
+    /// A value that decides whether the sample is read, or a part of one: index in [`extras`].
     Extra(u8),
 }
 
@@ -243,13 +243,24 @@ impl Node {
 }
 
 /// The sources of the values that decide whether a sample is read: of `valid`, then of each
-/// condition.
+/// condition; then the parts of values that are joined.
 pub(super) fn extras(map: &FieldMap) -> Vec<Sources> {
-    let conditions = map.when.iter().map(|condition| {
-        let (text, list) = (String::new(), condition.sources.clone());
-        Sources { text, list }
-    });
-    map.valid.iter().cloned().chain(conditions).collect()
+    let unnamed = |list: Vec<Source>| Sources { text: String::new(), list };
+    let conditions = map.when.iter().map(|condition| unnamed(condition.sources.clone()));
+    let parts = joined(map).flat_map(|(_, _, parts)| parts);
+    let parts = parts.map(|path| unnamed(vec![Source::Record(path.clone())]));
+    map.valid.iter().cloned().chain(conditions).chain(parts).collect()
+}
+
+/// The joined sources of a map: the field, the rank of the source, and its parts.
+pub(super) fn joined(map: &FieldMap) -> impl Iterator<Item = (Field, usize, &Vec<Vec<Token>>)> {
+    let sources = Field::ALL.into_iter().filter_map(|field| Some((field, map.sources(field)?)));
+    sources.flat_map(|(field, sources)| {
+        sources.list.iter().enumerate().filter_map(move |(rank, source)| match source {
+            Source::Joined(parts) => Some((field, rank, parts)),
+            _ => None,
+        })
+    })
 }
 
 /// The trees of names to look for.

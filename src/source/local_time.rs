@@ -1,11 +1,14 @@
 //! Local times: texts without an offset from UTC, and texts in a format of their own.
 
 use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
-use chrono::{DateTime, Datelike, FixedOffset, NaiveDateTime, Offset, TimeZone};
+use chrono::{
+    DateTime, Datelike, FixedOffset, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, Offset,
+    TimeDelta, TimeZone,
+};
 use chrono_tz::{GapInfo, IANA_TZDB_VERSION, TZ_VARIANTS, Tz};
 
 use super::text::short;
-use crate::model::rules::Rules;
+use crate::model::rules::{AmbiguousTime, Rules};
 use crate::model::time::format_time;
 
 /// Version of the tables of this program, such as `2025b`.
@@ -63,14 +66,15 @@ fn zone(name: &str) -> Result<Tz, TimeRulesError> {
 /// # Errors
 /// Times in the format cannot be read, or they have no offset and there is no zone.
 pub(crate) fn check_time_format(format: &str, has_zone: bool) -> Result<(), TimeRulesError> {
-    TimeFormat::new(format, has_zone).map(drop)
+    TimeFormats::new(format, has_zone).map(drop)
 }
 
 /// The zone and the format of texts.
 #[derive(Debug, Default)]
 pub(super) struct LocalTimes {
     zone: Option<Tz>,
-    format: Option<TimeFormat>,
+    formats: Option<TimeFormats>,
+    ambiguous: Option<AmbiguousTime>,
 }
 
 impl LocalTimes {
@@ -84,19 +88,41 @@ impl LocalTimes {
             let stored = rules.zone_tables.clone().unwrap_or_else(|| "none".into());
             return Err(TimeRulesError::Tables { stored });
         }
-        let format = rules.time_format.as_deref();
-        let format = format.map(|format| TimeFormat::new(format, zone.is_some())).transpose()?;
-        Ok(Self { zone, format })
+        let formats = rules.time_format.as_deref();
+        let formats = formats.map(|text| TimeFormats::new(text, zone.is_some())).transpose()?;
+        Ok(Self { zone, formats, ambiguous: rules.time_ambiguous })
     }
 
     /// A time in the format, ms since 1970; `None` if there is no format, or the text has another.
     pub(super) fn formatted(&self, text: &str) -> Option<Result<i64, String>> {
-        let format = self.format.as_ref()?;
-        let parsed = format.parse(text)?;
-        if format.has_offset {
-            return Some(Ok(parsed.to_datetime().ok()?.timestamp_millis()));
+        Some(match self.formats.as_ref()?.parse(text)? {
+            ParsedTime::WithOffset(ms) => Ok(ms),
+            ParsedTime::Local(local) => self.in_zone(local, text),
+        })
+    }
+
+    /// Whether times that are numbers are days of spreadsheets.
+    #[inline]
+    pub(super) fn counts_days(&self) -> bool {
+        self.formats.as_ref().is_some_and(|formats| formats.days)
+    }
+
+    /// The two readings of a text that occurs twice, ms since 1970, if the order of the records
+    /// decides between them.
+    pub(super) fn by_order(&self, text: &str) -> Option<(i64, i64)> {
+        let zone = self.zone.filter(|_| self.ambiguous == Some(AmbiguousTime::Order))?;
+        let local = match self.formats.as_ref().and_then(|formats| formats.parse(text)) {
+            Some(ParsedTime::Local(local)) => local,
+            Some(ParsedTime::WithOffset(_)) => return None,
+            None => parse_local(text)?,
+        };
+        match zone.from_local_datetime(&local) {
+            LocalResult::Ambiguous(one, other) => {
+                let both = [one, other].map(|time| time.timestamp_millis());
+                Some((both[0].min(both[1]), both[0].max(both[1])))
+            }
+            _ => None,
         }
-        Some(self.in_zone(parsed.to_naive_datetime_with_offset(0).ok()?, text))
     }
 
     /// A local time in the zone, ms since 1970.
@@ -118,14 +144,19 @@ impl LocalTimes {
         let times = zone.from_local_datetime(&local);
         match (times.single(), times.earliest(), times.latest()) {
             (Some(time), _, _) => Ok(time.timestamp_millis()),
-            (None, Some(first), Some(second)) => Err(format!(
-                "time {} occurs twice in {zone}, as the clocks were put back: it may be {} or {}; \
-                 write it with an offset, such as {}",
-                short(text),
-                with_offset(&first),
-                with_offset(&second),
-                second.format("%Y-%m-%dT%H:%M:%S%:z")
-            )),
+            (None, Some(first), Some(second)) => match self.ambiguous {
+                Some(AmbiguousTime::Earlier) => Ok(first.timestamp_millis()),
+                Some(AmbiguousTime::Later) => Ok(second.timestamp_millis()),
+                Some(AmbiguousTime::Order) | None => Err(format!(
+                    "time {} occurs twice in {zone}, as the clocks were put back: it may be {} or \
+                     {}; choose with --time-ambiguous earlier, later or order, or write it with an \
+                     offset, such as {}",
+                    short(text),
+                    with_offset(&first),
+                    with_offset(&second),
+                    second.format("%Y-%m-%dT%H:%M:%S%:z")
+                )),
+            },
             _ => Err(skipped(zone, local, text)),
         }
     }
@@ -133,10 +164,11 @@ impl LocalTimes {
     /// The message for a text that is in no form of a time.
     pub(super) fn unknown(&self, text: &str) -> String {
         let text = short(text);
-        match &self.format {
+        match &self.formats {
             None => format!(
                 "time {text} is neither RFC 3339, such as 2026-11-20T21:38:00Z, nor a number; \
-                 describe another form with --time-format, such as '%d.%m.%Y %H:%M'"
+                 describe another form with --time-format, such as '%d.%m.%Y %H:%M'; `tstar \
+                 inspect` finds it"
             ),
             Some(format) => format!(
                 "time {text} is neither in the --time-format {}, nor RFC 3339, nor a number",
@@ -178,6 +210,87 @@ fn skipped(zone: Tz, local: NaiveDateTime, text: &str) -> String {
 fn with_offset<Z: TimeZone>(time: &DateTime<Z>) -> String {
     let utc = format_time(time.timestamp_millis());
     format!("{utc} (by {})", time.offset().fix())
+}
+
+/// The format of times that are days since 1899-12-30, as spreadsheets count them.
+const DAYS: &str = "excel";
+
+/// Separates formats of which each time has one.
+const OR: char = '|';
+
+/// A time as a format has it.
+enum ParsedTime {
+    /// ms since 1970.
+    WithOffset(i64),
+    Local(NaiveDateTime),
+}
+
+/// Formats of which each time has one.
+#[derive(Debug)]
+struct TimeFormats {
+    text: String,
+    /// Whether numbers are days of spreadsheets.
+    days: bool,
+    list: Vec<TimeFormat>,
+}
+
+impl TimeFormats {
+    /// The formats of a text.
+    ///
+    /// # Errors
+    /// As for [`check_time_format`].
+    fn new(text: &str, has_zone: bool) -> Result<Self, TimeRulesError> {
+        let others = text.split(OR).filter(|format| *format != DAYS);
+        let list: Vec<_> =
+            others.map(|format| TimeFormat::new(format, has_zone)).collect::<Result<_, _>>()?;
+        let days = text.split(OR).any(|format| format == DAYS);
+        if days && !has_zone {
+            return Err(TimeRulesError::Format {
+                format: text.to_owned(),
+                problem: "days of spreadsheets are local times, so that --time-zone is needed"
+                    .into(),
+            });
+        }
+        Ok(Self { text: text.to_owned(), days, list })
+    }
+
+    /// A time in one of the formats.
+    fn parse(&self, text: &str) -> Option<ParsedTime> {
+        if let Some(local) = self.days.then(|| time_of_days(text)).flatten() {
+            return Some(ParsedTime::Local(local));
+        }
+        let (format, parsed) =
+            self.list.iter().find_map(|format| Some((format, format.parse(text)?)))?;
+        if format.has_offset {
+            return Some(ParsedTime::WithOffset(parsed.to_datetime().ok()?.timestamp_millis()));
+        }
+        Some(ParsedTime::Local(parsed.to_naive_datetime_with_offset(0).ok()?))
+    }
+}
+
+/// A time as days since 1899-12-30, to the nearest second: a sheet shows few digits of a day. A day
+/// and a part of one in two columns are added.
+pub(super) fn time_of_days(text: &str) -> Option<NaiveDateTime> {
+    let mut days = 0.0;
+    for part in text.split_ascii_whitespace() {
+        let is_plain = part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        days += part.parse::<f64>().ok().filter(|_| is_plain)?;
+    }
+    // The year 9999, the last one of spreadsheets.
+    if text.is_empty() || !(1.0..2_958_466.0).contains(&days) {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    let seconds = (days * 86_400.0).round() as i64;
+    let start = NaiveDate::from_ymd_opt(1899, 12, 30)?.and_time(NaiveTime::MIN);
+    start.checked_add_signed(TimeDelta::try_seconds(seconds)?)
+}
+
+/// Whether a text is a time in a format without an offset.
+pub(super) fn local_by_format(text: &str, items: &[Item<'_>]) -> Option<NaiveDateTime> {
+    let mut parsed = Parsed::new();
+    parse(&mut parsed, text, items.iter()).ok()?;
+    parsed.to_naive_datetime_with_offset(0).ok()
 }
 
 /// A format, as in strftime.

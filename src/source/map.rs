@@ -8,6 +8,9 @@ use super::text::short;
 /// Maximum number of sources of one field.
 const MAX_SOURCES: usize = 16;
 
+/// Maximum number of names whose values are joined.
+const MAX_PARTS: usize = 4;
+
 /// Maximum number of conditions.
 const MAX_CONDITIONS: usize = 16;
 
@@ -57,6 +60,8 @@ pub(super) enum Around {
 pub(super) enum Source {
     /// In the record.
     Record(Vec<Token>),
+    /// In the record in parts, such as a date and a time: joined by a space.
+    Joined(Vec<Vec<Token>>),
     /// Around the record.
     Around(Around),
     /// In the map.
@@ -67,8 +72,10 @@ impl Source {
     /// Whether only nested values have it. A pointer to a member of the record is also the name of
     /// a column.
     fn is_nested(&self) -> bool {
+        let is_nested = |path: &[Token]| !matches!(path, [Token::Name(_)]);
         match self {
-            Self::Record(path) => !matches!(path[..], [Token::Name(_)]),
+            Self::Record(path) => is_nested(path),
+            Self::Joined(parts) => parts.iter().any(|path| is_nested(path)),
             Self::Around(_) | Self::Constant(_) => false,
         }
     }
@@ -247,7 +254,25 @@ fn source(name: &str, text: &str) -> Result<Source, MapError> {
     }
     match text.strip_prefix('@') {
         Some(rest) => around(name, rest).map(Source::Around),
+        None if name == Field::Time.name() => joined(name, text),
         None => path(name, text).map(Source::Record),
+    }
+}
+
+/// A name, or several that `+` joins, such as `Date+Time`. In a pointer, `+` joins only where
+/// another one follows: a name with `+` is written as a pointer.
+fn joined(name: &str, text: &str) -> Result<Source, MapError> {
+    let is_pointer = text.starts_with('/');
+    let parts = text.split(if is_pointer { "+/" } else { "+" }).enumerate();
+    let part = |(index, part): (usize, &str)| {
+        let slash = if is_pointer && index > 0 { "/" } else { "" };
+        path(name, &format!("{slash}{}", part.trim()))
+    };
+    let mut parts: Vec<_> = parts.map(part).collect::<Result<_, _>>()?;
+    match parts.len() {
+        1 => Ok(Source::Record(parts.remove(0))),
+        2..=MAX_PARTS => Ok(Source::Joined(parts)),
+        count => fail(format!("{name} is joined of {count} names; the limit is {MAX_PARTS}")),
     }
 }
 

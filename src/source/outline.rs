@@ -4,11 +4,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::formats::csv;
+use super::table_sample::TableSample;
 use super::text::head_of;
+use super::time_forms::TimeForms;
+use super::value::Value;
 
 /// Maximum number of names.
 const MAX_NAMES: usize = 500;
@@ -30,6 +33,9 @@ const MAX_VALUES: usize = 64;
 
 /// Maximum length of an example, bytes.
 const MAX_EXAMPLE: usize = 60;
+
+/// Maximum number of examples of a name.
+const MAX_EXAMPLES: usize = 200;
 
 /// The names in records.
 #[derive(Debug, Default)]
@@ -54,8 +60,14 @@ pub(crate) struct NameValues {
     pub booleans: u64,
     /// Smallest and largest number.
     pub range: Option<(f64, f64)>,
-    /// One of the values.
-    pub example: String,
+    /// Number of those that are a state of a switch, such as on, 0 or true.
+    pub switches: u64,
+    /// The first values. Those of the columns of a table are of the same rows: an empty cell is an
+    /// empty text.
+    pub examples: Vec<String>,
+    /// Number of names that were seen before.
+    pub order: usize,
+    times: OnceLock<TimeForms>,
     /// Hashes of the first different values.
     values: HashSet<u64>,
 }
@@ -68,14 +80,38 @@ impl NameValues {
             let (min, max) = self.range.unwrap_or((number, number));
             self.range = Some((min.min(number), max.max(number)));
         }
-        if self.example.is_empty() {
-            head_of(text, MAX_EXAMPLE).clone_into(&mut self.example);
-        }
+        self.switches += u64::from(Value::Cell(text).truth().is_some());
+        self.add_example(text);
         if self.values.len() < MAX_VALUES {
             let mut hasher = DefaultHasher::new();
             text.hash(&mut hasher);
             self.values.insert(hasher.finish());
         }
+    }
+
+    fn add_example(&mut self, text: &str) {
+        if self.examples.len() < MAX_EXAMPLES {
+            self.examples.push(head_of(text, MAX_EXAMPLE).to_owned());
+        }
+    }
+
+    /// What the values are as times. Called after the last one.
+    pub(crate) fn times(&self) -> &TimeForms {
+        self.times.get_or_init(|| TimeForms::new(self.examples.iter().map(String::as_str)))
+    }
+
+    /// The first numbers.
+    pub(crate) fn first_numbers(&self) -> impl Iterator<Item = f64> {
+        let numbers = self.examples.iter().filter_map(|text| text.parse().ok());
+        numbers.filter(|number: &f64| number.is_finite())
+    }
+
+    /// Whether nearly all values are numbers from `min` to `max`.
+    #[must_use]
+    pub(crate) fn is_mostly_within(&self, min: f64, max: f64) -> bool {
+        let within = self.first_numbers().filter(|number| (min..=max).contains(number)).count();
+        let count = self.examples.iter().filter(|text| !text.is_empty()).count();
+        within > 0 && within * 10 >= count * 9
     }
 
     /// Whether values repeat, as those of a device do.
@@ -93,12 +129,22 @@ impl NameValues {
 }
 
 impl Outline {
-    /// The names of a table, by its header.
+    /// The columns of a table.
     #[must_use]
-    pub(crate) fn of_table(header: &[u8]) -> Self {
-        let names = std::str::from_utf8(header).map(csv::names).unwrap_or_default();
-        let names = names.into_iter().take(MAX_NAMES).map(|name| (name, NameValues::default()));
-        Self { names: names.collect(), ..Self::default() }
+    pub(crate) fn of_table(table: &TableSample) -> Self {
+        let mut outline = Self::default();
+        for (column, name) in table.names.iter().enumerate() {
+            // Of two columns with one name, none can be read.
+            let Some(seen) = outline.seen(name) else { continue };
+            for cell in table.rows.iter().map(|row| &row[column]) {
+                let number = cell.parse().ok().filter(|number: &f64| number.is_finite());
+                match cell.is_empty() {
+                    true => seen.add_example(""),
+                    false => seen.observe(cell, number),
+                }
+            }
+        }
+        outline
     }
 
     /// Looks at a record of JSON. What is not JSON is looked at up to the error.
@@ -107,6 +153,16 @@ impl Outline {
         let mut json = serde_json::Deserializer::from_slice(record);
         // Decoding reports what is wrong with a record.
         Walk { outline: self, path: &mut path, depth: 0, array: None }.deserialize(&mut json).ok();
+    }
+
+    /// The values of a source in a map: a name, or a pointer to it.
+    pub(crate) fn of_source(&self, source: &str) -> Option<&NameValues> {
+        let plain = || source.strip_prefix('/').map(|it| it.replace("~1", "/").replace("~0", "~"));
+        let known = self.names.get(source).or_else(|| self.names.get(&format!("/{source}")));
+        known.or_else(|| self.names.get(&plain()?)).or_else(|| {
+            let is_it = |name: &&String| name.contains("/*") && name.ends_with(source);
+            self.names.keys().find(is_it).and_then(|name| self.names.get(name))
+        })
     }
 
     /// The names, with their values.
@@ -126,7 +182,8 @@ impl Outline {
                 self.is_cut = true;
                 return None;
             }
-            self.names.insert(path.to_owned(), NameValues::default());
+            let seen = NameValues { order: self.names.len(), ..NameValues::default() };
+            self.names.insert(path.to_owned(), seen);
         }
         self.names.get_mut(path)
     }
@@ -321,7 +378,7 @@ mod tests {
         );
         let (_, seen) = outline.names().find(|(name, _)| *name == "/log/*/t").unwrap();
         assert_eq!((seen.count, seen.numbers, seen.range), (2, 2, Some((1.0, 2.0))));
-        assert_eq!(super::Outline::of_table(b"a;\"b c\"").names().count(), 2);
+        assert_eq!(super::Outline::of_table(&TableSample::new(b"a;\"b c\"")).names().count(), 2);
     }
 
     #[test]
@@ -339,7 +396,7 @@ mod tests {
         let seen: Vec<_> = outline.names().map(|(_, seen)| seen).collect();
         assert_eq!((seen[0].repeats(), seen[1].repeats()), (false, true));
         assert!(seen[0].is_within(0.0, 9.0) && !seen[0].is_within(0.0, 8.0));
-        assert_eq!((seen[1].numbers, seen[1].example.as_str()), (10, "0"));
+        assert_eq!((seen[1].numbers, seen[1].examples[0].as_str()), (10, "0"));
     }
 
     #[test]

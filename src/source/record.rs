@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use super::fields::{Field, Place, Target};
+use super::repeated_hour::RepeatedHours;
 use super::shape::Shape;
 use super::text::short;
-use super::value::{Value, nth_part};
-use super::{DecodedSample, SampleError, Span, time};
+use super::value::{Commas, Value, in_parts, metres_per_second, nth_part};
+use super::{DecodedSample, SampleError, Span};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reading::{ReadingKind, ReadingSet};
 use crate::model::reason::DeadReason;
-use crate::model::rules::SpeedUnit;
 use crate::model::scalar::DeviceTime;
 use crate::timeline::{OutOfRange, RawSample, Sample};
 
@@ -72,8 +72,8 @@ pub(super) struct Fields<'a> {
     repeated: Option<Box<str>>,
     /// The field of the value that was read last, for messages.
     pub(super) last: Option<Field>,
-    /// Whether a comma in a cell of a number is a decimal point.
-    pub(super) decimal_commas: bool,
+    /// What a comma in a cell of a number is.
+    pub(super) commas: Commas,
     /// The text of the array of the samples.
     pub(super) array: Option<Cow<'a, str>>,
     /// Why the text that should contain JSON does not.
@@ -243,20 +243,27 @@ impl<'a> Fields<'a> {
     pub(super) fn sample(
         &self,
         shape: &Shape,
+        order: Option<&RepeatedHours>,
         text: &mut String,
     ) -> Result<DecodedSample, Box<SampleError>> {
         self.check_names(shape)?;
         let before = text.len();
-        let decoded = self.build(shape, text);
+        let decoded = self.build(shape, order, text);
         if decoded.is_err() {
             text.truncate(before);
         }
         decoded
     }
 
-    fn build(&self, shape: &Shape, text: &mut String) -> Result<DecodedSample, Box<SampleError>> {
+    fn build(
+        &self,
+        shape: &Shape,
+        order: Option<&RepeatedHours>,
+        text: &mut String,
+    ) -> Result<DecodedSample, Box<SampleError>> {
         let device = self.device(text)?;
-        let time_ms = self.time(shape)?;
+        let hours = order.map(|order| (order, &text[device.start as usize..device.end as usize]));
+        let time_ms = self.time(shape, hours)?;
         let number = |field| self.number(field);
         let mut unknown = ReadingSet::default();
         let mut reading = |field, kind| -> Result<Option<f64>, Box<SampleError>> {
@@ -282,7 +289,10 @@ impl<'a> Fields<'a> {
                 *raw.reading_mut(kind) = reading(field, kind)?;
             }
         }
-        let ignition = self.ignition()?;
+        let (ignition, is_lost) = self.ignition();
+        if is_lost {
+            unknown.insert_ignition();
+        }
         let driver = self.driver(text)?;
         let sample = Sample::quantised(&raw).map_err(|error| self.out_of_range(&error))?;
         Ok(DecodedSample { device, driver, sample: Sample { ignition, ..sample }, unknown })
@@ -330,23 +340,36 @@ impl<'a> Fields<'a> {
         Ok((!name.is_empty()).then_some(span))
     }
 
-    fn time(&self, shape: &Shape) -> Result<DeviceTime, Box<SampleError>> {
+    /// The device time; `hours` has the times of this device before it in its file.
+    fn time(
+        &self,
+        shape: &Shape,
+        hours: Option<(&RepeatedHours, &str)>,
+    ) -> Result<DeviceTime, Box<SampleError>> {
         let value = self.value(Field::Time);
         let times = &shape.times;
-        let integer = |integer: i128| {
-            let ms = time::from_integer(integer, times.unit);
-            ms.ok_or_else(|| time::too_large(&integer.to_string()))
-        };
         let ms = match value {
-            Value::Signed(value) => integer(i128::from(value)),
-            Value::Unsigned(value) => integer(i128::from(value)),
+            Value::Signed(value) => times.integer(i128::from(value)),
+            Value::Unsigned(value) => times.integer(i128::from(value)),
             Value::Float(value) => times.number(value),
             Value::Text(text) => times.text(text),
-            Value::Cell(text) => times.text(&self.with_point(text)),
+            Value::Cell(text) => times.text(&self.commas.to_points(text)),
             Value::Absent | Value::Bool(_) | Value::Nested(_) => {
                 return bad_type(Field::Time, value, "RFC 3339 text or an integer");
             }
         };
+        let by_order = |message: String| {
+            let Some((hours, device)) = hours else { return Err(message) };
+            let text = match value {
+                Value::Text(text) | Value::Cell(text) => self.commas.to_points(text),
+                _ => Cow::Owned(value.display()),
+            };
+            match times.by_order(&text) {
+                Some(both) => hours.resolve(device, both),
+                None => Err(message),
+            }
+        };
+        let ms = ms.or_else(by_order);
         ms.map(DeviceTime).or_else(|message| fault(DeadReason::BadTime, message))
     }
 
@@ -365,40 +388,31 @@ impl<'a> Fields<'a> {
             Value::Float(value) => Ok(Some(value)),
             Value::Signed(value) => Ok(Some(value as f64)),
             Value::Unsigned(value) => Ok(Some(value as f64)),
-            Value::Cell(text) => parsed(self.with_point(text.trim_ascii()).as_ref()),
+            Value::Cell(text) => {
+                // No thousands are degrees.
+                let is_place = matches!(field, Field::Lat | Field::Lon);
+                let is_open = is_place && self.commas == Commas::ThousandsOrPoints;
+                let commas = if is_open { Commas::Points } else { self.commas };
+                parsed(&commas.to_points(text.trim_ascii()))
+            }
             Value::Text(text) if is_none(field, text) => Ok(None),
             Value::Text(text) => parsed(text.trim_ascii()),
             Value::Bool(_) | Value::Nested(_) => bad_type(field, value, "a number"),
         }
     }
 
-    /// A number of a table with decimal commas, with a decimal point. A number with thousands
-    /// separators has a second comma or point, and is not a number then.
-    fn with_point<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let is_number = || {
-            let digits = text.strip_prefix('-').unwrap_or(text);
-            let mut parts = digits.split(',');
-            let is_integer =
-                |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
-            parts.by_ref().take(2).filter(|part| is_integer(part)).count() == 2
-                && parts.next().is_none()
-        };
-        if self.decimal_commas && is_number() {
-            return Cow::Owned(text.replace(',', "."));
-        }
-        Cow::Borrowed(text)
-    }
-
-    fn ignition(&self) -> Result<Option<bool>, Box<SampleError>> {
+    /// The ignition, and whether it is a word that is not known: that loses it, not the sample.
+    fn ignition(&self) -> (Option<bool>, bool) {
         let value = self.value(Field::Ignition);
         match value {
-            Value::Absent => return Ok(None),
-            Value::Text(text) if is_none(Field::Ignition, text) => return Ok(None),
-            _ => {}
-        }
-        match value.truth() {
-            Some(on) => Ok(Some(on)),
-            None => bad_type(Field::Ignition, value, "true, false, on, off, 1 or 0"),
+            Value::Absent => (None, false),
+            Value::Text(text) | Value::Cell(text) if is_none(Field::Ignition, text) => {
+                (None, false)
+            }
+            _ => {
+                let on = value.truth();
+                (on, on.is_none())
+            }
         }
     }
 
@@ -426,19 +440,6 @@ impl<'a> Fields<'a> {
         let error = SampleError::new(DeadReason::OutOfRange, message);
         Box::new(SampleError { looks_swapped: is_swapped, ..error })
     }
-}
-
-/// A hint at coordinates in parts of a degree, as some devices send them.
-fn in_parts(value: f64, most: f64) -> Option<String> {
-    let is_whole = value.fract().abs() < f64::EPSILON && value.abs() > 100_000.0;
-    let parts = [1e5, 1e6, 1e7].into_iter().find(|parts| (value / parts).abs() <= most)?;
-    is_whole.then(|| {
-        format!(
-            "; in parts of 1/{parts} degree it would be {}: divide lat and lon by {parts} before \
-             the import",
-            value / parts
-        )
-    })
 }
 
 /// Whether an empty text means no value, as an empty cell does. A required field needs one.
@@ -483,15 +484,6 @@ fn fault<T>(reason: DeadReason, message: String) -> Result<T, Box<SampleError>> 
 fn bad_type<T>(field: Field, value: Value<'_>, expected: &str) -> Result<T, Box<SampleError>> {
     let name = field.name();
     fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.display()))
-}
-
-pub(super) fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {
-    match unit {
-        SpeedUnit::MetresPerSecond => speed,
-        SpeedUnit::KilometresPerHour => speed / 3.6,
-        SpeedUnit::MilesPerHour => speed * 0.447_04,
-        SpeedUnit::Knots => speed * 1852.0 / 3600.0,
-    }
 }
 
 #[cfg(test)]

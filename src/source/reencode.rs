@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::context::RecordContext;
 use super::decode::Decoder;
 use super::fields::Field;
-use super::record::metres_per_second;
+use super::value::metres_per_second;
 use super::{DecodedSample, NoSample};
 use crate::model::time::format_time;
 use crate::timeline::ReadingKind;

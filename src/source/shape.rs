@@ -6,11 +6,13 @@ use serde_json::{Map, Value};
 
 use super::context::describe;
 use super::fields::{self, Field, Node, Place, Target};
+use super::join::{self, Join};
 use super::local_time::TimeRulesError;
 use super::map::{Around, FieldMap, MapError, Source, Token};
 use super::text::{clipped, head_of, short};
 use super::time::Times;
-use crate::model::rules::{Rules, SpeedUnit};
+use crate::model::rules::{AmbiguousTime, Rules, SpeedUnit};
+use crate::model::text_encoding::TextEncoding;
 
 /// Maximum size of the list of missing sources in a message, bytes.
 const MAX_MISSING: usize = 600;
@@ -37,6 +39,8 @@ pub(super) struct Shape {
     pub outer: Vec<Vec<Node>>,
     /// The values that are not in the record.
     pub given: Vec<(Target, Source)>,
+    /// The values that are joined of several in the record.
+    pub joins: Vec<Join>,
     /// Where values are, by field.
     pub map: FieldMap,
     /// Whether elements below `root` are selected by a member.
@@ -46,8 +50,12 @@ pub(super) struct Shape {
     pub may_be_plain: bool,
     /// How times are read.
     pub times: Times,
+    /// Whether the order of records decides times that occur twice.
+    pub by_order: bool,
     /// Unit of speeds.
     pub speed_unit: SpeedUnit,
+    /// Encoding of text that is not UTF-8; unset: windows-1252.
+    pub encoding: Option<TextEncoding>,
 }
 
 impl Shape {
@@ -65,9 +73,12 @@ impl Shape {
             root,
             outer,
             given,
+            joins: join::joins(&map),
             map,
             times: Times::new(rules)?,
+            by_order: rules.time_ambiguous == Some(AmbiguousTime::Order),
             speed_unit: rules.speed_unit,
+            encoding: rules.encoding.as_deref().and_then(TextEncoding::from_name),
         })
     }
 
@@ -111,6 +122,9 @@ impl Shape {
             Source::Record(path) => names(path).ok_or_else(|| {
                 format!("the map reads {} from a list ({})", field.name(), sources.text)
             }),
+            Source::Joined(_) => {
+                Err(format!("the map joins {} of several values ({})", field.name(), sources.text))
+            }
             // The caller checks that the value given there is the right one.
             Source::Constant(_) | Source::Around(_) => Ok(Vec::new()),
         }
@@ -205,7 +219,7 @@ fn given(map: &FieldMap) -> Vec<(Target, Source)> {
         let target = move |rank| Target { place, rank, is_listed, part: None };
         (0..).zip(sources.list).map(move |(rank, source)| (target(rank), source))
     });
-    each.filter(|(_, source)| !matches!(source, Source::Record(_))).collect()
+    each.filter(|(_, source)| matches!(source, Source::Constant(_) | Source::Around(_))).collect()
 }
 
 /// Inserts a value at a path. Returns false if the path has another value.

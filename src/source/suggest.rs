@@ -67,7 +67,7 @@ pub(super) fn suggest_for_table(header: &[u8]) -> Option<&'static Preset> {
 }
 
 fn reads_table(decoder: &Decoder, header: &[u8]) -> bool {
-    let columns = Columns::new(header, &decoder.shape);
+    let columns = Columns::new(header, None, &decoder.shape);
     columns.is_ok_and(|columns| columns.fields() >= LEAST_COLUMNS)
 }
 

@@ -31,7 +31,28 @@ impl Times {
     /// # Errors
     /// The ms overflow.
     pub(super) fn number(&self, value: f64) -> Result<i64, String> {
+        if self.local.counts_days() {
+            return self.text(&value.to_string());
+        }
         from_number(value, self.unit).ok_or_else(|| too_large(&value.to_string()))
+    }
+
+    /// An integer, floored to ms.
+    ///
+    /// # Errors
+    /// The ms overflow.
+    #[inline]
+    pub(super) fn integer(&self, value: i128) -> Result<i64, String> {
+        if self.local.counts_days() {
+            return self.text(&value.to_string());
+        }
+        from_integer(value, self.unit).ok_or_else(|| too_large(&value.to_string()))
+    }
+
+    /// The two readings of a text that occurs twice, if the order of the records decides between
+    /// them.
+    pub(super) fn by_order(&self, text: &str) -> Option<(i64, i64)> {
+        self.local.by_order(text.trim_ascii())
     }
 
     /// A text: RFC 3339, a time in the format of the rules, a number in the unit of the rules, or
@@ -47,10 +68,12 @@ impl Times {
         if let Some(time) = self.local.formatted(text) {
             return time;
         }
-        if let Some(time) = integer(text, self.unit) {
+        // Numbers are days then.
+        let is_number = !self.local.counts_days();
+        if let Some(time) = integer(text, self.unit).filter(|_| is_number) {
             return time;
         }
-        if is_decimal(text) {
+        if is_number && is_decimal(text) {
             let time = text.parse().ok().and_then(|value| from_number(value, self.unit));
             return time.ok_or_else(|| too_large(text));
         }
@@ -63,7 +86,7 @@ impl Times {
 
 /// A time with an offset from UTC, floored to ms: RFC 3339, and the other forms of ISO 8601 offsets
 /// `+0100` and `+01`, also after a space.
-fn with_offset(text: &str) -> Option<i64> {
+pub(super) fn with_offset(text: &str) -> Option<i64> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         // A DateTime counts nanoseconds upwards from the second before, so this floors.
         return Some(time.timestamp_millis());

@@ -1,8 +1,10 @@
 //! A value as in its record.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::text::short;
+use crate::model::rules::SpeedUnit;
 
 /// A value as in its record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,10 +85,121 @@ pub(super) fn nth_part(text: &str, part: u8) -> Option<Range<usize>> {
     (!part.is_empty()).then_some(part)
 }
 
+/// What a comma in a number of a table is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Commas {
+    /// No part of it.
+    #[default]
+    None,
+    /// A decimal point.
+    Points,
+    /// A decimal point, but before exactly three digits, where it may separate thousands.
+    ThousandsOrPoints,
+}
+
+impl Commas {
+    /// A number with a decimal point; any other text as it is. A number with thousands separators
+    /// has a second comma or point, and is not a number then.
+    pub(super) fn to_points(self, text: &str) -> Cow<'_, str> {
+        if self == Self::None || !text.contains(',') {
+            return Cow::Borrowed(text);
+        }
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let is_integer =
+            |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+        let is_number = digits.split_once(',').is_some_and(|(whole, fraction)| {
+            let is_clear = self == Self::Points || fraction.len() != 3;
+            is_clear && is_integer(whole) && is_integer(fraction)
+        });
+        if is_number { Cow::Owned(text.replace(',', ".")) } else { Cow::Borrowed(text) }
+    }
+}
+
+/// Words that mean on, in larger languages of Europe besides English.
+const ON: [&str; 22] = [
+    "an",
+    "ein",
+    "ja",
+    "wahr",
+    "oui",
+    "vrai",
+    "marche",
+    "si",
+    "s\u{ed}",
+    "s\u{ec}",
+    "encendido",
+    "verdadero",
+    "acceso",
+    "vero",
+    "aan",
+    "waar",
+    "tak",
+    "prawda",
+    "w\u{142}",
+    "sim",
+    "ligado",
+    "p\u{e5}",
+];
+
+/// Words that mean off.
+const OFF: [&str; 21] = [
+    "aus",
+    "nein",
+    "falsch",
+    "non",
+    "faux",
+    "arr\u{ea}t",
+    "arret",
+    "apagado",
+    "falso",
+    "spento",
+    "uit",
+    "nee",
+    "onwaar",
+    "nie",
+    "fa\u{142}sz",
+    "wy\u{142}",
+    "n\u{e3}o",
+    "nao",
+    "desligado",
+    "nej",
+    "av",
+];
+
 /// The state that a word is.
 fn switch(text: &str) -> Option<bool> {
     let is_one = |text: &str, words: &[&str]| words.iter().any(|w| text.eq_ignore_ascii_case(w));
     let text = text.trim_ascii();
-    let on = is_one(text, &["true", "on", "yes", "t", "y", "1", "1.0"]);
-    (on || is_one(text, &["false", "off", "no", "f", "n", "0", "0.0"])).then_some(on)
+    if is_one(text, &["true", "on", "yes", "t", "y", "1", "1.0"]) {
+        return Some(true);
+    }
+    if is_one(text, &["false", "off", "no", "f", "n", "0", "0.0"]) {
+        return Some(false);
+    }
+    let word = text.to_lowercase();
+    let on = ON.contains(&&*word);
+    (on || OFF.contains(&&*word)).then_some(on)
+}
+
+/// A hint at coordinates in parts of a degree, as some devices send them.
+pub(super) fn in_parts(value: f64, most: f64) -> Option<String> {
+    let is_whole = value.fract().abs() < f64::EPSILON && value.abs() > 100_000.0;
+    let parts = [1e5, 1e6, 1e7].into_iter().find(|parts| (value / parts).abs() <= most)?;
+    is_whole.then(|| {
+        format!(
+            "; in parts of 1/{parts} degree it would be {}: divide lat and lon by {parts} before \
+             the import",
+            value / parts
+        )
+    })
+}
+
+/// A speed in m/s.
+pub(super) fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {
+    match unit {
+        SpeedUnit::MetresPerSecond => speed,
+        SpeedUnit::KilometresPerHour => speed / 3.6,
+        SpeedUnit::MilesPerHour => speed * 0.447_04,
+        SpeedUnit::Knots => speed * 1852.0 / 3600.0,
+    }
 }

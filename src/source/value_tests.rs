@@ -1,5 +1,6 @@
 use super::*;
-use crate::model::rules::{Rules, TimeUnit};
+use crate::model::reading::LostValue;
+use crate::model::rules::{Rules, SpeedUnit, TimeUnit};
 use crate::source::formats::csv::Columns;
 use crate::source::local_time::TimeRulesError;
 use crate::source::{Decoder, DecoderError, NoSample, RecordContext, ZONE_TABLES};
@@ -43,7 +44,7 @@ fn time_of(decoder: &Decoder, time: &str) -> Result<i64, (DeadReason, String)> {
 }
 
 fn in_table(decoder: &Decoder, header: &str, row: &str) -> Result<DecodedSample, SampleError> {
-    let mut columns = Columns::new(header.as_bytes(), &decoder.shape).unwrap();
+    let mut columns = Columns::new(header.as_bytes(), None, &decoder.shape).unwrap();
     let context = RecordContext::default();
     decoder
         .decode_by(
@@ -66,7 +67,7 @@ fn the_odd_values_of_other_systems_are_read() {
     assert_eq!(read(&seconds, rows[1]).unwrap().sample.time_ms.ms(), 1_795_158_000_500);
     let without = read(&millis, rows[2]).unwrap();
     assert_eq!(without.sample.readings(), [Reading::ABSENT; 4]);
-    let unknown: Vec<_> = without.unknown.iter().map(ReadingKind::name).collect();
+    let unknown: Vec<_> = without.unknown.iter().map(LostValue::name).collect();
     assert_eq!(unknown, ["speed", "heading", "accuracy"]);
     let text = read(&millis, rows[3]).unwrap();
     assert_eq!((text.sample.lat_e7, text.sample.speed_cmps.get()), (520_000_000, Some(350)));
@@ -116,8 +117,21 @@ fn text_is_read_as_a_number_or_a_switch() {
     for off in ["0", "0.0", "-0.0", r#""0""#, r#""f""#, r#""No""#, r#""n""#, r#""off ""#] {
         assert_eq!(ignition(off), Ok(Some(false)), "{off}");
     }
+    for (word, on) in [
+        ("Ein", true),
+        ("AN", true),
+        ("aus", false),
+        ("oui", true),
+        ("n\u{e3}o", false),
+        ("På", true),
+    ] {
+        assert_eq!(ignition(&format!("\"{word}\"")), Ok(Some(on)), "{word}");
+    }
+    // It loses the ignition, not the sample.
     for neither in ["2", "0.5", r#""2""#, r#""-1""#, r#""maybe""#, "[]"] {
-        assert_eq!(ignition(neither).unwrap_err().reason, DeadReason::BadType, "{neither}");
+        let sample = read(&d, &record(&format!(r#""time":1,"ignition":{neither}"#))).unwrap();
+        assert_eq!((sample.sample.ignition, sample.unknown.has_ignition()), (None, true));
+        assert_eq!(sample.unknown.iter().collect::<Vec<_>>(), [LostValue::Ignition], "{neither}");
     }
     for text in ["", "N52", "52.0.0", "5,2", "0x34", "52°"] {
         let line = format!(r#"{{"device_id":"a","time":1,"lat":"{text}","lon":1}}"#);
@@ -162,13 +176,13 @@ fn a_latitude_that_may_be_a_longitude_is_an_error_that_says_so() {
 }
 
 #[test]
-fn decimal_commas_are_those_of_tables_with_semicolons() {
+fn decimal_commas_are_those_of_tables() {
     let d = decoder(|rules| rules.time_unit = TimeUnit::Seconds);
     let header = "device_id;time;lat;lon;speed";
     let good = in_table(&d, header, "a,b;1795158000,5;52,52;-13,25;-1,0").unwrap();
     assert_eq!(good.sample.time_ms.ms(), 1_795_158_000_500);
     assert_eq!((good.sample.lat_e7, good.sample.lon_e7), (525_200_000, -132_500_000));
-    assert_eq!(good.unknown.iter().collect::<Vec<_>>(), [ReadingKind::Speed]);
+    assert_eq!(good.unknown.iter().collect::<Vec<_>>(), [LostValue::Reading(ReadingKind::Speed)]);
     assert_eq!(good.device, 0..3, "a comma in an id stays");
     let points = in_table(&d, header, "a;1795158000.5;52.52; 13 ;1e0").unwrap();
     assert_eq!((points.sample.lat_e7, points.sample.lon_e7), (525_200_000, 130_000_000));
@@ -178,10 +192,108 @@ fn decimal_commas_are_those_of_tables_with_semicolons() {
     }
     for (header, row) in [
         ("device_id,time,lat,lon", "a,1,\"52,52\",13"),
-        ("device_id\ttime\tlat\tlon", "a\t1\t52,52\t13"),
+        ("device_id\ttime\tlat\tlon\tspeed", "a\t1\t52,52\t13\t1,234"),
     ] {
         assert_eq!(in_table(&d, header, row).unwrap_err().reason, DeadReason::BadType, "{row}");
     }
+    // Between tabs, three digits may be thousands, but not of degrees.
+    let header = "device_id\ttime\tlat\tlon\tspeed";
+    let tabs = in_table(&d, header, "a\t1795158000,5\t52,521\t13,41\t1,5").unwrap();
+    assert_eq!((tabs.sample.lat_e7, tabs.sample.lon_e7), (525_210_000, 134_100_000));
+    assert_eq!(
+        (tabs.sample.time_ms.ms(), tabs.sample.speed_cmps.get()),
+        (1_795_158_000_500, Some(150))
+    );
+}
+
+#[test]
+fn a_time_may_be_joined_of_several_values() {
+    let joined = |map: &str, format: Option<&str>| {
+        decoder(|rules| {
+            rules.fields = crate::source::parse_map(map).unwrap();
+            rules.time_zone = Some("Europe/Berlin".into());
+            rules.zone_tables = Some(ZONE_TABLES.into());
+            rules.time_format = format.map(str::to_owned);
+        })
+    };
+    let ms = 1_774_587_843_000;
+    let german = joined("time=Datum+Uhrzeit", Some("%d.%m.%Y %H:%M:%S"));
+    let header = "Datum;Uhrzeit;device_id;lat;lon";
+    let row = in_table(&german, header, "27.03.2026;06:04:03;a;1;2").unwrap();
+    assert_eq!(row.sample.time_ms.ms(), ms);
+    let days = joined("time=Datum+Uhrzeit", Some("excel"));
+    let row = in_table(&days, header, "46108;0,252812;a;1;2").unwrap();
+    assert_eq!(row.sample.time_ms.ms(), ms);
+    for row in ["27.03.2026;;a;1;2", ";;a;1;2"] {
+        let error = in_table(&german, header, row).unwrap_err();
+        assert_eq!(error.reason, DeadReason::MissingField, "{row}");
+        assert!(error.message.contains("no `Datum+Uhrzeit`"), "{}", error.message);
+    }
+    // In nested values, and after another source.
+    let nested = joined("time=/at|/t/date+/t/clock", None);
+    for (record, expected) in [
+        (r#"{"device_id":"a","lat":1,"lon":2,"t":{"date":"2026-03-27","clock":"06:04:03"}}"#, ms),
+        (
+            r#"{"device_id":"a","lat":1,"lon":2,"t":{"date":"2026-03-27","clock":"06:04:03"},"at":5}"#,
+            5,
+        ),
+    ] {
+        assert_eq!(read(&nested, record).unwrap().sample.time_ms.ms(), expected, "{record}");
+    }
+    let plus = joined("time=/UTC+1", None);
+    let read_plus = read(&plus, r#"{"device_id":"a","lat":1,"lon":2,"UTC+1":5}"#).unwrap();
+    assert_eq!(read_plus.sample.time_ms.ms(), 5);
+    let long = crate::source::parse_map("time=a+b+c+d+e").unwrap_err().to_string();
+    assert!(long.contains("the limit is 4"), "{long}");
+    assert!(crate::source::parse_map("time=a+").is_err());
+}
+
+#[test]
+fn a_time_has_one_of_several_formats() {
+    let d = in_zone("Europe/Berlin", Some("%d.%m.%Y %H:%M:%S|%d.%m.%Y %H:%M|excel"));
+    for (text, ms) in [
+        (r#""27.03.2026 06:04:03""#, 1_774_587_843_000),
+        (r#""27.03.2026 06:04""#, 1_774_587_840_000),
+        ("46108.252812", 1_774_587_843_000),
+        ("46108", 1_774_566_000_000),
+        (r#""46108.25281""#, 1_774_587_843_000),
+    ] {
+        let read = read(&d, &record(&format!(r#""time":{text}"#))).unwrap();
+        assert_eq!(read.sample.time_ms.ms(), ms, "{text}");
+    }
+    for text in ["-5", "3000000", "1e9", r#""46108.2x""#] {
+        assert!(read(&d, &record(&format!(r#""time":{text}"#))).is_err(), "{text}");
+    }
+    let us = in_zone("America/New_York", Some("%m/%d/%y %I:%M %p"));
+    let read = read(&us, &record(r#""time":"3/27/26 6:04 AM""#)).unwrap();
+    assert_eq!(read.sample.time_ms.ms(), 1_774_605_840_000);
+}
+
+#[test]
+fn the_hour_that_autumn_repeats_is_chosen_by_a_rule() {
+    use crate::model::rules::AmbiguousTime::{Earlier, Later, Order};
+    let first = 1_792_888_200_000;
+    for (rule, expected) in [
+        (None, None),
+        (Some(Earlier), Some(first)),
+        (Some(Later), Some(first + 3_600_000)),
+        (Some(Order), None),
+    ] {
+        let d = decoder(|rules| {
+            rules.time_zone = Some("Europe/Berlin".into());
+            rules.zone_tables = Some(ZONE_TABLES.into());
+            rules.time_ambiguous = rule;
+        });
+        let read = read(&d, &record(r#""time":"2026-10-25 02:30:00""#));
+        match expected {
+            Some(ms) => assert_eq!(read.unwrap().sample.time_ms.ms(), ms, "{rule:?}"),
+            // Without the records before it.
+            None => assert!(read.unwrap_err().message.contains("--time-ambiguous"), "{rule:?}"),
+        }
+    }
+    let order = Rules { time_ambiguous: Some(Order), ..Rules::default() };
+    let error = Decoder::check_topic_rules(&order).unwrap_err().to_string();
+    assert!(error.contains("the order of a file"), "{error}");
 }
 
 #[test]
@@ -220,7 +332,8 @@ fn local_times_are_those_of_the_zone() {
             DeadReason::BadTime,
             "time `2026-10-25T02:30:00` occurs twice in Europe/Berlin, as the clocks were put \
              back: it may be 2026-10-25T00:30:00.000Z (by +02:00) or 2026-10-25T01:30:00.000Z \
-             (by +01:00); write it with an offset, such as 2026-10-25T02:30:00+01:00"
+             (by +01:00); choose with --time-ambiguous earlier, later or order, or write it with \
+             an offset, such as 2026-10-25T02:30:00+01:00"
                 .into()
         )
     );

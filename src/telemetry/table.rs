@@ -56,8 +56,8 @@ sample_counts! {
         foreign_rows: u64,
         /// Dead letters whose device time would be valid if it were in seconds.
         looks_like_seconds: u64,
-        /// Readings of -1, which devices send for an unknown value, by name; their samples count
-        /// above.
+        /// Readings of -1, which devices send for an unknown value, and ignitions of another word
+        /// than on and off, by name; their samples count above.
         unknown_readings: BTreeMap<&'static str, u64>,
         /// Control records executed; they do not count as samples.
         controls: u64,
@@ -211,7 +211,7 @@ metrics! {
     SAMPLES_DROPPED = "tstar_samples_dropped_total", Counter in Count by ["reason" of || DropReason::ALL.iter().map(|it| it.name()).collect()],
         "Dropped samples by reason.";
     UNKNOWN_READINGS = "tstar_unknown_readings_total", Counter in Count by ["reading" of readings],
-        "Readings of -1 (speed, heading, accuracy), which devices send for an unknown value; their samples are read without them.";
+        "Readings of -1 (speed, heading, accuracy), which devices send for an unknown value, and ignitions that are neither on nor off; their samples are read without them.";
     _ = "tstar_trips_created_total", Counter in Count by [] of |counts| counts.arrivals.number_of(Arrival::New),
         "Trips created.";
     _ = "tstar_trip_merges_total", Counter in Count by [] of |counts| counts.arrivals.number_of(Arrival::Merge),
@@ -353,5 +353,5 @@ fn http_results() -> Vec<&'static str> {
 /// Readings that devices may send as unknown.
 fn readings() -> Vec<&'static str> {
     let readings = ReadingKind::ALL.into_iter().filter(|reading| reading.has_unknown());
-    readings.map(|reading| reading.name()).collect()
+    readings.map(|reading| reading.name()).chain(["ignition"]).collect()
 }

@@ -1,5 +1,6 @@
 //! Records of other systems: the same samples in every format give the same trips, by its preset.
 
+mod any;
 mod encode;
 mod property;
 mod read;

@@ -2,30 +2,21 @@
 
 use super::InspectRequest;
 use super::records::{InputRecords, Unread};
+use super::rules_found::ignition_fault;
 use super::tally::Tally;
 use crate::log::redecode::DecodeOverrides;
 use crate::model::preset::Preset;
 use crate::model::reason::DeadReason;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::stats::{SpeedFactor, unit_of_factor};
-use crate::source::file::{Head, InputFormat};
+use crate::source::file::InputFormat;
 use crate::source::{
-    Batch, Outline, ProposedMap, Surroundings, ZONE_TABLES, id_column, parse_map, presets_for,
-    propose,
+    Batch, Outline, ProposedMap, Surroundings, TimeForms, ZONE_TABLES, id_column, names_of_field,
+    parse_map, presets_for, propose,
 };
 
 /// Number of records whose names are looked at.
 const MAX_OUTLINED: usize = 500;
-
-/// Formats of times that are tried where ISO 8601 does not fit. Where two fit, the first one wins.
-const TIME_FORMATS: [&str; 6] = [
-    "%d.%m.%Y %H:%M:%S",
-    "%d/%m/%Y %H:%M:%S",
-    "%m/%d/%Y %H:%M:%S",
-    "%d-%m-%Y %H:%M:%S",
-    "%Y/%m/%d %H:%M:%S",
-    "%Y%m%d%H%M%S",
-];
 
 /// Reasons that another unit or format of times may remove.
 const TIME_REASONS: [DeadReason; 4] = [
@@ -69,8 +60,16 @@ pub(crate) struct Chosen {
     pub choice: Choice,
     /// The names in the records.
     pub outline: Outline,
-    /// Required fields that a proposed map lacks.
-    pub missing: Vec<&'static str>,
+    /// The proposed map, where it lacks required fields.
+    pub partial: Option<ProposedMap>,
+    /// What the map was proposed by, to check.
+    pub map_notes: Vec<String>,
+    /// Names that may be that of the device, where none was found.
+    pub devices: Vec<String>,
+    /// The first lines or records.
+    pub lines: Vec<String>,
+    /// What is wrong with the ignition, which is therefore not read.
+    pub ignition_fault: Option<String>,
     /// Why the standard names cannot read a file, if its format or its columns are why.
     pub problem: Option<String>,
 }
@@ -95,13 +94,28 @@ pub(crate) struct Chooser<'a> {
     outline: Outline,
     outlined: usize,
     problem: Option<String>,
+    partial: Option<ProposedMap>,
+    map_notes: Vec<String>,
+    devices: Vec<String>,
+    lines: Vec<String>,
 }
 
 impl<'a> Chooser<'a> {
     /// Has tried nothing.
     pub(crate) fn new(records: &'a InputRecords, request: &'a InspectRequest) -> Self {
-        let outline = table_outline(records).unwrap_or_default();
-        Self { records, request, best: None, outline, outlined: 0, problem: None }
+        let table = records.table().unwrap_or_default();
+        Self {
+            records,
+            request,
+            best: None,
+            outline: Outline::of_table(&table),
+            outlined: 0,
+            problem: None,
+            partial: None,
+            map_notes: Vec::new(),
+            devices: Vec::new(),
+            lines: table.lines,
+        }
     }
 
     /// Finds the best way.
@@ -113,7 +127,6 @@ impl<'a> Chooser<'a> {
         let is_fixed = ["preset", "map", "decode"].into_iter().any(is_given);
         let first = if is_fixed { FieldSource::Given } else { FieldSource::Standard };
         self.try_fit(first.clone(), &DecodeOverrides::default()).await?;
-        let mut missing = Vec::new();
         if first == FieldSource::Standard {
             for preset in self.presets() {
                 self.try_fit(FieldSource::Preset(preset), &DecodeOverrides::default()).await?;
@@ -124,11 +137,12 @@ impl<'a> Chooser<'a> {
                 best.tally.samples() > 0 && best.tally.all_dead() * 2 <= best.tally.samples()
             };
             if !self.best.as_ref().is_some_and(is_read) {
-                missing = self.try_map().await?;
+                self.try_map().await?;
             }
         }
         self.try_speed_unit().await?;
-        let choice = match self.best {
+        let ignition_fault = self.try_without_ignition().await?;
+        let choice = match self.best.take() {
             Some(best) => best,
             None => {
                 let rules = self.request.settings.rules_request().over(&first.rules());
@@ -142,7 +156,8 @@ impl<'a> Chooser<'a> {
                 }
             }
         };
-        Ok(Chosen { choice, outline: self.outline, missing, problem: self.problem })
+        let Self { outline, problem, partial, map_notes, devices, lines, .. } = self;
+        Ok(Chosen { choice, outline, partial, map_notes, devices, lines, ignition_fault, problem })
     }
 
     /// The presets that may read the records.
@@ -150,8 +165,9 @@ impl<'a> Chooser<'a> {
         let mut presets = Vec::new();
         let formats = match self.records {
             InputRecords::Files { heads, .. } => {
+                let encoding = self.request.settings.encoding;
                 let formats = self.records.formats(&Rules::default()).into_iter().flatten();
-                formats.zip(heads.list.iter().map(Head::first_line)).collect()
+                formats.zip(heads.list.iter().map(|head| head.first_line(encoding))).collect()
             }
             InputRecords::Topic(_) => vec![(InputFormat::Ndjson, Vec::new())],
         };
@@ -180,8 +196,8 @@ impl<'a> Chooser<'a> {
         Ok(())
     }
 
-    /// Tries the map that the names in the records propose. Returns the fields that it lacks.
-    async fn try_map(&mut self) -> anyhow::Result<Vec<&'static str>> {
+    /// Tries the map that the names in the records propose.
+    async fn try_map(&mut self) -> anyhow::Result<()> {
         let surroundings = match self.records {
             InputRecords::Files { heads, .. }
                 if heads.list.iter().all(|head| head.name() != "-") =>
@@ -191,15 +207,63 @@ impl<'a> Chooser<'a> {
             InputRecords::Files { .. } => Surroundings::Nothing,
             InputRecords::Topic(_) => Surroundings::Key,
         };
-        let map = self.with_id_column(propose(&self.outline, surroundings)).await?;
+        let mut map = self.with_id_column(propose(&self.outline, surroundings)).await?;
         // The command line has it as text.
         let is_text = parse_map(&map_text(&map)).is_ok_and(|fields| fields == map.fields);
         if !map.missing.is_empty() || !is_text {
-            return Ok(map.missing);
+            self.partial = Some(map);
+            return Ok(());
         }
+        self.map_notes = std::mem::take(&mut map.notes);
+        self.devices = map.candidates.remove("device_id").unwrap_or_default();
         let tweaks = DecodeOverrides { speed_unit: map.speed_unit, ..DecodeOverrides::default() };
-        self.try_fit(FieldSource::Map(map), &tweaks).await?;
-        Ok(Vec::new())
+        self.try_fit(FieldSource::Map(map.clone()), &tweaks).await?;
+        if self.best.as_ref().is_none_or(|best| best.tally.samples() == 0) {
+            self.partial = Some(map);
+        }
+        Ok(())
+    }
+
+    /// Tries the records without an ignition that makes stops of all. Returns what is wrong with
+    /// it.
+    async fn try_without_ignition(&mut self) -> anyhow::Result<Option<String>> {
+        let Some(best) = self.best.as_ref().filter(|best| best.tally.ignitions > 0) else {
+            return Ok(None);
+        };
+        let Some(fault) = ignition_fault(&best.tally) else { return Ok(None) };
+        let mut tweaks = best.tweaks.clone();
+        tweaks.fields.insert("ignition".into(), "none".into());
+        let (fit, any_key) = (best.fit.clone(), best.any_key);
+        if let Some(choice) = self.read(fit, tweaks, any_key).await?
+            && choice.tally.samples() > 0
+        {
+            // A map that is given stays as it is given.
+            if choice.tally.ignitions == 0 {
+                self.best = Some(choice);
+            }
+        }
+        Ok(Some(fault))
+    }
+
+    /// The formats that the values of the time have under a fit, the most likely first.
+    fn time_formats(&self, fit: &FieldSource) -> Vec<String> {
+        let rules = self.request.settings.rules_request().over(&fit.rules());
+        let sources: Vec<String> = match rules.fields.get("time") {
+            Some(text) => text.split('|').map(|source| source.trim().to_owned()).collect(),
+            None => names_of_field("time").iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let mut formats = Vec::new();
+        for source in sources {
+            let forms = match source.split_once('+') {
+                Some((date, clock)) => {
+                    let both = self.outline.of_source(date).zip(self.outline.of_source(clock));
+                    both.map(|(date, clock)| date.times().join(clock.times()))
+                }
+                None => self.outline.of_source(&source).map(|seen| seen.times().clone()),
+            };
+            formats.extend(forms.iter().flat_map(TimeForms::all));
+        }
+        formats
     }
 
     /// The map with the column `id` as device, if nothing else names the device and its values
@@ -242,8 +306,10 @@ impl<'a> Chooser<'a> {
         }
         let local = DecodeOverrides { time_zone: Some("UTC".into()), ..tweaks.clone() };
         self.try_rules(&fit, local.clone(), any_key).await?;
-        for format in TIME_FORMATS {
-            let tweaks = DecodeOverrides { time_format: Some(format.into()), ..local.clone() };
+        for format in self.time_formats(&fit) {
+            // An offset in the times needs no zone.
+            let base = if format.contains("%z") { tweaks } else { &local };
+            let tweaks = DecodeOverrides { time_format: Some(format), ..base.clone() };
             self.try_rules(&fit, tweaks, any_key).await?;
         }
         Ok(())
@@ -305,9 +371,10 @@ impl<'a> Chooser<'a> {
         let is_first =
             matches!(fit, FieldSource::Standard | FieldSource::Given) && self.outlined == 0;
         let (outline, outlined) = (&mut self.outline, &mut self.outlined);
+        let lines = &mut self.lines;
         let on_batch = |batch: &Batch| {
             if is_first {
-                observe_names(batch, outline, outlined);
+                observe_names(batch, outline, outlined, lines);
             }
         };
         match self.records.tally(&rules, on_batch).await? {
@@ -336,20 +403,22 @@ pub(crate) fn map_text(map: &ProposedMap) -> String {
     entries.collect::<Vec<_>>().join(",")
 }
 
-/// The columns of the first table.
-fn table_outline(records: &InputRecords) -> Option<Outline> {
-    let InputRecords::Files { heads, .. } = records else { return None };
-    let formats = records.formats(&Rules::default());
-    let is_table = |format: &Option<InputFormat>| *format == Some(InputFormat::Csv);
-    let table = heads.list.iter().zip(&formats).find(|(_, format)| is_table(format))?.0;
-    Some(Outline::of_table(&table.first_line()))
-}
+/// Number of records that are shown.
+const MAX_SHOWN: usize = 3;
 
-fn observe_names(batch: &Batch, outline: &mut Outline, outlined: &mut usize) {
+fn observe_names(
+    batch: &Batch,
+    outline: &mut Outline,
+    outlined: &mut usize,
+    lines: &mut Vec<String>,
+) {
     for entry in &batch.entries {
         let raw = batch.raw(entry);
         if matches!(raw.trim_ascii_start().first(), Some(b'{' | b'[')) && *outlined < MAX_OUTLINED {
             outline.observe(raw);
+            if *outlined < MAX_SHOWN {
+                lines.push(String::from_utf8_lossy(raw).into_owned());
+            }
             *outlined += 1;
         }
     }

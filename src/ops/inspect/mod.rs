@@ -6,6 +6,7 @@ mod proposals;
 mod records;
 mod rules_found;
 mod tally;
+mod unread;
 
 use std::path::PathBuf;
 

@@ -10,6 +10,7 @@ use super::proposals::{flags, notes};
 use super::records::{InputRecords, TopicRecords};
 use super::rules_found::{RulesFound, TripsUnder};
 use super::tally::{DeadSamples, Tally};
+use super::unread::Partial;
 use crate::model::reading::ReadingKind;
 use crate::model::rules::Rules;
 use crate::model::stats::{LogHistogram, SpeedFactor, unit_of_factor};
@@ -199,6 +200,8 @@ pub struct InspectOutcome {
     pub trips_under: Vec<TripsUnder>,
     /// Required fields that were not found.
     pub missing: Vec<&'static str>,
+    /// What else is known, if nothing reads the records.
+    pub partial: Option<Partial>,
     /// What else to know.
     pub notes: Vec<String>,
 }
@@ -230,7 +233,10 @@ pub(super) fn outcome(
     chosen: Chosen,
     request: &InspectRequest,
 ) -> InspectOutcome {
-    let Chosen { choice, outline, missing, problem } = chosen;
+    let mut notes = notes(records, &chosen);
+    let partial = (chosen.choice.tally.samples() == 0).then(|| Partial::new(&chosen));
+    let missing = chosen.partial.as_ref().map(|map| map.missing.clone()).unwrap_or_default();
+    let Chosen { choice, outline, problem, .. } = chosen;
     let stats = &choice.tally.stats;
     let samples = stats.samples;
     let is_read = samples > 0;
@@ -240,10 +246,9 @@ pub(super) fn outcome(
         FieldSource::Given => (Some("given"), None, BTreeMap::new()),
         FieldSource::Standard => (Some("standard names"), None, BTreeMap::new()),
         FieldSource::Preset(preset) => (Some("preset"), Some(preset.name), BTreeMap::new()),
-        FieldSource::Map(map) => (Some("map"), None, map.fields.clone()),
+        FieldSource::Map(_) => (Some("map"), None, choice.rules.fields.clone()),
     };
     let fields = if is_read { fields(&choice, &outline) } else { Vec::new() };
-    let mut notes = notes(records, &choice, found.as_ref());
     if let (Some(problem), 0) = (problem, samples) {
         notes.insert(0, problem);
     }
@@ -273,9 +278,12 @@ pub(super) fn outcome(
         zero_positions: stats.zero_positions,
         jumps: stats.jumps,
         speed: speed(&choice),
-        flags: found.as_ref().map_or_else(Vec::new, |found| flags(&choice, found)),
+        flags: found
+            .as_ref()
+            .map_or_else(Vec::new, |found| flags(&choice, found, records.is_guessed())),
         trips_under: found.as_ref().map_or_else(Vec::new, RulesFound::compare),
         missing,
+        partial,
         notes,
     }
 }
@@ -289,7 +297,7 @@ fn by_name<K: Copy, V: Clone>(
 
 fn input(records: &InputRecords, rules: &Rules) -> InputFound {
     match records {
-        InputRecords::Files { heads, .. } => {
+        InputRecords::Files { heads, encoding, .. } => {
             let decoder = Decoder::new(rules).ok();
             let file = |(head, format): (&Head, Option<InputFormat>)| {
                 let is_text = decoder.as_ref().is_none_or(|decoder| head.is_text(decoder));
@@ -297,7 +305,7 @@ fn input(records: &InputRecords, rules: &Rules) -> InputFound {
                 FileFound {
                     name: head.name(),
                     format: format.or((!is_text).then(|| rules.decode.name())),
-                    encoding: if is_text { head.encoding() } else { "binary" },
+                    encoding: if is_text { head.encoding(*encoding) } else { "binary" },
                     compression: head.compression,
                     bytes: head.bytes(),
                     whole: !head.is_cut && head.damage.is_none(),

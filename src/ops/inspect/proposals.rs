@@ -1,18 +1,21 @@
 //! The flags to read an input with, and what else to know.
 
-use super::choose::{Choice, FieldSource, map_text};
+use super::choose::{Choice, Chosen, FieldSource, map_text};
 use super::outcome::{Proposal, speed};
 use super::records::InputRecords;
 use super::rules_found::RulesFound;
 use crate::advice::about;
 use crate::model::reading::ReadingKind;
 use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS, SpeedFactor};
+use crate::model::text_encoding::TextEncoding;
+use crate::pipeline::rules_watch::ignition_message;
+use crate::source::ProposedMap;
 
 /// Minimum number of samples by which the number of devices is judged.
 const MIN_SAMPLES: u64 = 20;
 
 /// The flags to read the input with.
-pub(super) fn flags(choice: &Choice, found: &RulesFound) -> Vec<Proposal> {
+pub(super) fn flags(choice: &Choice, found: &RulesFound, is_guessed: bool) -> Vec<Proposal> {
     let Choice { fit, tweaks, any_key, tally, .. } = choice;
     let mut flags = Vec::new();
     let mut add = |flag, value: String, why: String| {
@@ -22,15 +25,23 @@ pub(super) fn flags(choice: &Choice, found: &RulesFound) -> Vec<Proposal> {
         FieldSource::Given | FieldSource::Standard => {}
         FieldSource::Preset(preset) => add("--preset", preset.name.into(), preset.about.into()),
         FieldSource::Map(map) => {
-            add("--map", map_text(map), "the names and values in the records".into())
+            let fields = ProposedMap { fields: choice.rules.fields.clone(), ..map.clone() };
+            add("--map", map_text(&fields), "the names and values in the records".into())
         }
+    }
+    if !matches!(fit, FieldSource::Map(_)) && !tweaks.fields.is_empty() {
+        let fields = ProposedMap { fields: tweaks.fields.clone(), ..ProposedMap::default() };
+        add("--map", map_text(&fields), "the ignition makes stops of samples that move".into());
+    }
+    if is_guessed {
+        let name = TextEncoding::WINDOWS_1252.name();
+        add("--encoding", name, "the text is not UTF-8; check names with accents".into());
     }
     if let Some(unit) = tweaks.time_unit {
         add("--time-unit", unit.name().into(), "by the magnitude of times".into());
     }
     if let Some(format) = &tweaks.time_format {
-        let why = "times are in this format; check the order of day and month";
-        add("--time-format", format.clone(), why.into());
+        add("--time-format", format.clone(), format_reason(format).into());
     }
     if let Some(zone) = &tweaks.time_zone {
         add("--time-zone", zone.clone(), "times have no offset: name the zone they are in".into());
@@ -56,14 +67,35 @@ pub(super) fn flags(choice: &Choice, found: &RulesFound) -> Vec<Proposal> {
     flags
 }
 
+/// Several tracks, each of which is taken for a device.
+fn one_phone(records: &InputRecords, choice: &Choice) -> Option<String> {
+    let InputRecords::Files { heads, .. } = records else { return None };
+    let files = heads.list.len() + heads.unread;
+    let device = choice.rules.fields.get("device_id");
+    let is_of_preset = matches!(choice.fit, FieldSource::Preset(_));
+    (files > 1 && is_of_preset && device.is_some_and(|source| source == "@file")).then(|| {
+        format!(
+            "each of the {files} files is taken for a device; if they are tracks of one, add --map \
+             device_id==NAME"
+        )
+    })
+}
+
+/// Why times have a format.
+fn format_reason(format: &str) -> &'static str {
+    let is_open = ["%d/%m", "%m/%d", "%d-%m-", "%m-%d-"].iter().any(|it| format.starts_with(it));
+    match format {
+        "excel" => "times are days of a spreadsheet",
+        _ if is_open => "times are in this format; check the order of day and month",
+        _ => "times are in this format",
+    }
+}
+
 /// What else to know.
-pub(super) fn notes(
-    records: &InputRecords,
-    choice: &Choice,
-    found: Option<&RulesFound>,
-) -> Vec<String> {
+pub(super) fn notes(records: &InputRecords, chosen: &Chosen) -> Vec<String> {
+    let choice = &chosen.choice;
     let (tally, stats) = (&choice.tally, &choice.tally.stats);
-    let mut notes = Vec::new();
+    let mut notes = chosen.map_notes.clone();
     if let InputRecords::Files { heads, .. } = records {
         for head in &heads.list {
             if let Some(damage) = &head.damage {
@@ -84,11 +116,16 @@ pub(super) fn notes(
         && let Some(source) = map.fields.get("device_id").filter(|it| it.starts_with('@'))
     {
         let what = if source == "@file" { "each file" } else { "each key" };
+        let which = match &chosen.devices[..] {
+            [] => String::new(),
+            names => format!(" (it may be `{}`)", names.join("`, `")),
+        };
         notes.push(format!(
             "no name looks like that of a device, so {what} is taken for one; if records of \
-             several devices are together, name theirs with --map device_id=NAME"
+             several devices are together, name theirs with --map device_id=NAME{which}"
         ));
     }
+    notes.extend(one_phone(records, choice));
     let devices = stats.devices() as u64;
     if tally.samples() >= MIN_SAMPLES && devices * 2 > tally.samples() {
         notes.push(format!(
@@ -115,6 +152,9 @@ pub(super) fn notes(
             about(heartbeat.interval_s)
         ));
     }
-    notes.extend(found.and_then(RulesFound::ignition_fault));
+    notes.extend(chosen.ignition_fault.clone());
+    if tally.lost_ignitions > 0 {
+        notes.push(ignition_message(tally.lost_ignitions, tally.samples()));
+    }
     notes
 }

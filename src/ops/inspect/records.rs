@@ -13,11 +13,12 @@ use crate::model::reason::DeadReason;
 use crate::model::rules::Rules;
 use crate::model::scalar::{LogTime, Offset};
 use crate::model::schema::{SchemaId, SchemaVerdict};
+use crate::model::text_encoding::TextEncoding;
 use crate::pipeline::daemon::preflight;
 use crate::registry::{Registry, RegistryError};
-use crate::source::file::{FileSource, Heads, InputFormat, Options};
+use crate::source::file::{FileSource, Head, Heads, InputFormat, Options};
 use crate::source::{
-    Batch, Decoder, DecoderError, MAX_SCHEMAS, NoSample, Source as _, SourceError,
+    Batch, Decoder, DecoderError, MAX_SCHEMAS, NoSample, Source as _, SourceError, TableSample,
 };
 
 /// The records that are looked at.
@@ -28,6 +29,8 @@ pub(crate) enum InputRecords {
         heads: Heads,
         /// The format that was given.
         format: Option<InputFormat>,
+        /// The encoding that was given.
+        encoding: Option<TextEncoding>,
         /// Log timestamp of all records, ms since 1970.
         now_ms: i64,
     },
@@ -68,11 +71,12 @@ impl InputRecords {
             return Self::of_topic(&settings.topic, brokers, registry).await;
         }
         let (files, format, now_ms) = (files.clone(), settings.input_format, settings.now_ms);
+        let encoding = settings.encoding;
         // One line more: a table has a header.
         let lines = usize::try_from(MAX_RECORDS).unwrap_or(usize::MAX).saturating_add(1);
         let read = move || Heads::read(&files, MAX_BYTES, lines);
         let heads = tokio::task::spawn_blocking(read).await?;
-        Ok(Self::Files { heads: heads?, format, now_ms })
+        Ok(Self::Files { heads: heads?, format, encoding, now_ms })
     }
 
     /// Reads the first records that a topic has, of each partition alike. Joins no group and
@@ -94,10 +98,25 @@ impl InputRecords {
 
     /// The format of each file that was read, under some rules; `None` if it is not known.
     pub(crate) fn formats(&self, rules: &Rules) -> Vec<Option<InputFormat>> {
-        let Self::Files { heads, format, now_ms } = self else { return Vec::new() };
+        let Self::Files { heads, format, now_ms, .. } = self else { return Vec::new() };
         let Ok(decoder) = Decoder::new(rules) else { return Vec::new() };
         let options = options(decoder, *format, *now_ms);
         heads.formats(&options).into_iter().map(Result::ok).collect()
+    }
+
+    /// Whether text of a file is not UTF-8, and nothing says what it is.
+    pub(crate) fn is_guessed(&self) -> bool {
+        let Self::Files { heads, encoding: None, .. } = self else { return false };
+        heads.list.iter().any(Head::is_guessed)
+    }
+
+    /// The first rows of the first table.
+    pub(crate) fn table(&self) -> Option<TableSample> {
+        let Self::Files { heads, encoding, .. } = self else { return None };
+        let formats = self.formats(&Rules::default());
+        let is_table = |format: &Option<InputFormat>| *format == Some(InputFormat::Csv);
+        let table = heads.list.iter().zip(&formats).find(|(_, format)| is_table(format))?.0;
+        Some(table.table(*encoding))
     }
 
     /// Decodes the records under some rules; `on_batch` receives each batch.
@@ -115,7 +134,7 @@ impl InputRecords {
         };
         let mut tally = Tally::new(rules);
         match self {
-            Self::Files { heads, format, now_ms } => {
+            Self::Files { heads, format, now_ms, .. } => {
                 let options = options(decoder, *format, *now_ms);
                 let mut source = FileSource::of_heads(heads, options)?;
                 while !tally.is_full() {

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::InspectRequest;
 use super::choose::Choice;
 use super::outcome::Proposal;
+use super::tally::Tally;
 use crate::advice::{self, Advice, SampleSet, System, TripsFound};
 use crate::model::limits::SegmentRules;
 use crate::settings::Setting;
@@ -86,16 +87,17 @@ impl RulesFound {
         let default = under("default", &SegmentRules::default());
         [proposed, default].into_iter().chain(others).collect()
     }
+}
 
-    /// What is wrong with the ignition, if it is.
-    pub(super) fn ignition_fault(&self) -> Option<String> {
-        let motion = &self.advice.motion;
-        motion.is_ignition_wrong().then(|| {
-            format!(
-                "the ignition is off in {} of {} samples of devices that move, so it ends their \
-                 trips: correct it at the producer, or read it nowhere with --map ignition=none",
-                motion.under_way_off, motion.under_way
-            )
-        })
-    }
+/// What is wrong with the ignition, if it is.
+pub(super) fn ignition_fault(tally: &Tally) -> Option<String> {
+    let motion = Advice::new(&tally.sample_set()).motion;
+    motion.is_ignition_wrong().then(|| {
+        format!(
+            "the ignition is off in {} of {} samples of devices that move, so it would end their \
+             trips: correct it at the producer; until then it is not read, with --map \
+             ignition=none",
+            motion.under_way_off, motion.under_way
+        )
+    })
 }

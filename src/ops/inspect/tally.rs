@@ -53,6 +53,8 @@ pub(crate) struct Tally {
     pub drivers: u64,
     /// Number of samples with an ignition.
     pub ignitions: u64,
+    /// Number of samples whose ignition is neither on nor off.
+    pub lost_ignitions: u64,
     guard: ClockGuard,
     fixes: FixFilter,
     /// The samples with their devices: in arrival order, then sorted.
@@ -71,6 +73,7 @@ impl Tally {
             readings: [0; READINGS],
             drivers: 0,
             ignitions: 0,
+            lost_ignitions: 0,
             guard: rules.guard(),
             fixes: rules.fixes(),
             seen: Vec::new(),
@@ -167,6 +170,7 @@ impl Tally {
         }
         self.drivers += u64::from(decoded.driver.is_some());
         self.ignitions += u64::from(sample.ignition.is_some());
+        self.lost_ignitions += u64::from(decoded.unknown.has_ignition());
     }
 
     fn bury(&mut self, reason: DeadReason, first: impl FnOnce() -> FirstDead) {

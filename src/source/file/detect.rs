@@ -6,13 +6,14 @@ use serde::de::IgnoredAny;
 use serde_json::error::Category;
 use tokio::sync::mpsc::channel;
 
-use super::InputFormat;
 use super::input::Input;
 use super::points::Root;
 use super::reader::Reading;
 use super::scanner::root_of;
+use super::{InputFormat, archive};
 use super::{Options, SIZES};
 use crate::model::scalar::Offset;
+use crate::model::visible::shell_word;
 use crate::source::SourceError;
 use crate::source::formats::{Framing, definition};
 
@@ -55,6 +56,9 @@ impl Reading<'_> {
             return Ok(InputFormat::Ndjson);
         }
         let first = self.records.first_byte().map_err(Undetected::Unreadable)?;
+        if let Some(problem) = self.archive() {
+            return Err(Undetected::Unknown(problem));
+        }
         if let Some(format) = self.options.format {
             return Ok(format);
         }
@@ -65,6 +69,13 @@ impl Reading<'_> {
             Some(b'$' | b'!' | b'0'..=b'9') => Ok(format_of_line(self.first_line())),
             Some(_) => Ok(InputFormat::Csv),
         }
+    }
+
+    /// Why the content cannot be read, if it is an archive.
+    fn archive(&mut self) -> Option<String> {
+        while archive::may_begin(self.records.ahead()) && self.records.read_ahead() {}
+        let path = shell_word(&self.input_name());
+        archive::problem(self.records.ahead(), &path, self.compression)
     }
 
     /// The first line that is not blank, or its head.

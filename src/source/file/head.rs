@@ -1,20 +1,26 @@
 //! The beginnings of inputs, held in memory so that they can be decoded in several ways.
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use encoding_rs_io::DecodeReaderBytesBuilder;
 use serde::de::IgnoredAny;
 
 use super::detect::format_of;
+use super::encoding::Conversion;
 use super::input::{Input, Opened};
 use super::{InputFormat, Options};
+use crate::model::text_encoding::TextEncoding;
+use crate::source::formats::csv::delimiter_line;
 use crate::source::text::clipped;
-use crate::source::{Decoder, SourceError};
+use crate::source::{Decoder, SourceError, TableSample};
 
 /// Number of bytes read at once.
 const CHUNK: usize = 64 << 10;
+
+/// Number of bytes in which the first rows of a table are looked for.
+const MAX_TEXT: u64 = 1 << 20;
 
 /// The beginnings of inputs, decompressed.
 #[derive(Debug)]
@@ -49,7 +55,7 @@ impl Heads {
         max_bytes: usize,
         lines: usize,
     ) -> Result<Self, SourceError> {
-        let inputs = paths.iter().map(|path| Input::new(path, false));
+        let inputs = paths.iter().map(|path| Input::new(path, Conversion::None));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         if inputs.iter().filter(|input| input.is_stdin()).count() > 1 {
             let problem = "stdin can be read once; name it once";
@@ -75,15 +81,14 @@ impl Heads {
     /// The format of each, under these options.
     #[must_use]
     pub(crate) fn formats(&self, options: &Options) -> Vec<Result<InputFormat, SourceError>> {
-        let inputs = self.inputs(options.decoder.converts_utf16());
+        let inputs = self.inputs(options.conversion());
         inputs.iter().map(|input| format_of(input, options)).collect()
     }
 
     /// The inputs to read again.
-    pub(super) fn inputs(&self, converts_utf16: bool) -> Vec<Input> {
-        let input = |head: &Head| {
-            head.input.clone().with_content(Arc::clone(&head.content), converts_utf16)
-        };
+    pub(super) fn inputs(&self, conversion: Conversion) -> Vec<Input> {
+        let input =
+            |head: &Head| head.input.clone().with_content(Arc::clone(&head.content), conversion);
         self.list.iter().map(input).collect()
     }
 }
@@ -138,27 +143,64 @@ impl Head {
         decoder.is_text(&self.content[..self.content.len().min(CHUNK)])
     }
 
-    /// Name of the encoding of its text, by its byte order mark; without one, UTF-8.
+    /// Name of the encoding of its text: by its byte order mark, or by what it is.
     #[must_use]
-    pub(crate) fn encoding(&self) -> &'static str {
+    pub(crate) fn encoding(&self, named: Option<TextEncoding>) -> &'static str {
         match &*self.content {
-            [0xef, 0xbb, 0xbf, ..] => "UTF-8 with BOM",
-            [0xff, 0xfe, ..] => "UTF-16LE",
-            [0xfe, 0xff, ..] => "UTF-16BE",
-            _ => "UTF-8",
+            [0xef, 0xbb, 0xbf, ..] => return "UTF-8 with BOM",
+            [0xff, 0xfe, ..] => return "UTF-16LE",
+            [0xfe, 0xff, ..] => return "UTF-16BE",
+            _ => {}
+        }
+        let is_other = match named {
+            Some(named) => {
+                let text = self.text(Some(named), MAX_TEXT);
+                !self.content.starts_with(&text)
+            }
+            None => self.is_guessed(),
+        };
+        match is_other {
+            true => named.unwrap_or(TextEncoding::WINDOWS_1252).label(),
+            false => "UTF-8",
         }
     }
 
-    /// The first line that is not blank, as UTF-8, or its beginning.
+    /// Whether its text is not UTF-8, and nothing says what it is.
     #[must_use]
-    pub(crate) fn first_line(&self) -> Vec<u8> {
-        let reader = DecodeReaderBytesBuilder::new().utf8_passthru(true).build(&*self.content);
-        let mut text = Vec::new();
+    pub(crate) fn is_guessed(&self) -> bool {
+        let guessed = Arc::default();
+        let content = Box::new(Cursor::new(Arc::clone(&self.content)));
+        let mut text = Conversion::To(None).reader(content, &guessed);
         // A slice is read without an error.
-        reader.take(CHUNK as u64).read_to_end(&mut text).ok();
+        std::io::copy(&mut text, &mut std::io::sink()).ok();
+        guessed.load(Ordering::Relaxed)
+    }
+
+    /// The beginning of its text as UTF-8.
+    fn text(&self, named: Option<TextEncoding>, bytes: u64) -> Vec<u8> {
+        let content = Box::new(Cursor::new(Arc::clone(&self.content)));
+        let mut text = Vec::new();
+        let reader = Conversion::To(named).reader(content, &Arc::default());
+        // A slice is read without an error.
+        reader.take(bytes).read_to_end(&mut text).ok();
+        text
+    }
+
+    /// The first rows, if it is a table.
+    #[must_use]
+    pub(crate) fn table(&self, named: Option<TextEncoding>) -> TableSample {
+        TableSample::new(&self.text(named, MAX_TEXT))
+    }
+
+    /// The first line that is not blank, as UTF-8, or its beginning; not one that names a
+    /// delimiter.
+    #[must_use]
+    pub(crate) fn first_line(&self, named: Option<TextEncoding>) -> Vec<u8> {
+        let text = self.text(named, CHUNK as u64);
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
-        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        lines.clone().find(|line| !line.is_empty()).unwrap_or_default().to_vec()
+        let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let first = lines.find(|line| !line.is_empty() && delimiter_line(line).is_none());
+        first.unwrap_or_default().to_vec()
     }
 }
 
@@ -230,11 +272,12 @@ mod tests {
             (b"\n a,b \r\n1,2".to_vec(), "UTF-8", "a,b"),
             ("\u{feff}a,b\n".into(), "UTF-8 with BOM", "a,b"),
             (utf16, "UTF-16LE", "a;b"),
+            (b"sep=;\r\nL\xe4nge;b".to_vec(), "windows-1252", "L\u{e4}nge;b"),
             (vec![], "UTF-8", ""),
         ] {
             let heads = read(&content, 1 << 20, 100);
-            assert_eq!(heads.list[0].encoding(), encoding);
-            assert_eq!(heads.list[0].first_line(), first.as_bytes(), "{encoding}");
+            assert_eq!(heads.list[0].encoding(None), encoding);
+            assert_eq!(heads.list[0].first_line(None), first.as_bytes(), "{encoding}");
         }
     }
 

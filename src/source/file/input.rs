@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use encoding_rs_io::DecodeReaderBytesBuilder;
 use flate2::bufread::MultiGzDecoder;
 
 use super::CutFile;
+use super::encoding::Conversion;
 use crate::source::SourceError;
 
 /// An input, as named on the command line.
@@ -18,8 +18,9 @@ use crate::source::SourceError;
 pub(super) struct Input {
     /// Path of the file; `None` for stdin.
     path: Option<PathBuf>,
-    /// Whether UTF-16 with a byte order mark is converted to UTF-8.
-    converts_utf16: bool,
+    conversion: Conversion,
+    /// Set if its text turns out not to be UTF-8, and nothing says what it is.
+    guessed: Arc<AtomicBool>,
     /// The content to read instead, decompressed.
     content: Option<Arc<[u8]>>,
     /// Set at its end if it was cut while it was read.
@@ -28,12 +29,13 @@ pub(super) struct Input {
 
 impl Input {
     /// Checks an input without reading from it: the bytes of a FIFO can be read only once.
-    pub(super) fn new(path: &Path, converts_utf16: bool) -> Result<Self, SourceError> {
+    pub(super) fn new(path: &Path, conversion: Conversion) -> Result<Self, SourceError> {
+        let (guessed, cut) = (Arc::default(), Arc::default());
+        let stdin = Self { path: None, conversion, guessed, content: None, cut };
         if path.as_os_str() == "-" {
-            return Ok(Self { path: None, converts_utf16, content: None, cut: Arc::default() });
+            return Ok(stdin);
         }
-        let (path_of, cut) = (Some(path.to_owned()), Arc::default());
-        let input = Self { path: path_of, converts_utf16, content: None, cut };
+        let input = Self { path: Some(path.to_owned()), ..stdin };
         let meta =
             std::fs::metadata(path).map_err(|error| input.read_error(of_url(path, error)))?;
         if meta.is_dir() {
@@ -46,8 +48,13 @@ impl Input {
     }
 
     /// The input with content that was read before, decompressed.
-    pub(super) fn with_content(self, content: Arc<[u8]>, converts_utf16: bool) -> Self {
-        Self { content: Some(content), converts_utf16, ..self }
+    pub(super) fn with_content(self, content: Arc<[u8]>, conversion: Conversion) -> Self {
+        Self { content: Some(content), conversion, ..self }
+    }
+
+    /// Whether its text, as far as it was read, is not UTF-8, and nothing says what it is.
+    pub(super) fn is_guessed(&self) -> bool {
+        self.guessed.load(Ordering::Relaxed)
     }
 
     /// Whether it is stdin.
@@ -108,12 +115,8 @@ impl Input {
             Some(_) => Opened::plain(raw),
             None => Opened::new(raw)?,
         };
-        if !self.converts_utf16 {
-            return Ok(opened);
-        }
-        // Without a mark of UTF-16, bytes pass as they are.
-        let bytes = DecodeReaderBytesBuilder::new().utf8_passthru(true).build(opened.bytes);
-        Ok(Opened { bytes: Box::new(bytes), ..opened })
+        let bytes = self.conversion.reader(opened.bytes, &self.guessed);
+        Ok(Opened { bytes, ..opened })
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! A separate thread reads and decodes, at most a few batches ahead of the processor.
 
+mod archive;
 mod detect;
+mod encoding;
 mod head;
 mod input;
 mod log;
@@ -20,6 +22,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
+use self::encoding::Conversion;
 pub(crate) use self::head::{Head, Heads};
 use self::input::Input;
 use self::reader::BatchResult;
@@ -73,6 +76,15 @@ pub struct Options {
     pub redelivers: bool,
 }
 
+impl Options {
+    fn conversion(&self) -> Conversion {
+        match self.decoder.converts_text() {
+            true => Conversion::To(self.decoder.shape.encoding),
+            false => Conversion::None,
+        }
+    }
+}
+
 /// Reads files one after the other.
 #[derive(Debug)]
 pub struct FileSource {
@@ -122,7 +134,7 @@ impl FileSource {
     /// # Errors
     /// The input thread cannot be started.
     pub(crate) fn of_heads(heads: &Heads, options: Options) -> Result<Self, SourceError> {
-        let inputs = heads.inputs(options.decoder.converts_utf16());
+        let inputs = heads.inputs(options.conversion());
         Self::start(inputs, options, SIZES)
     }
 
@@ -141,6 +153,12 @@ impl FileSource {
     #[must_use]
     pub(crate) fn cut_files(&self) -> Vec<CutFile> {
         self.inputs.iter().filter_map(Input::cut).collect()
+    }
+
+    /// The files whose text is not UTF-8, which nothing says.
+    #[must_use]
+    pub(crate) fn guessed_files(&self) -> Vec<String> {
+        self.inputs.iter().filter(|input| input.is_guessed()).map(Input::name).collect()
     }
 
     /// Size of all inputs on disk, bytes, to compare with [`Batch::bytes_read`]; `None` if one has
@@ -179,7 +197,7 @@ enum Mark {
 fn check_inputs(paths: &[PathBuf], options: &Options) -> Result<Vec<Input>, SourceError> {
     let (mut inputs, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
-        match Input::new(path, options.decoder.converts_utf16()) {
+        match Input::new(path, options.conversion()) {
             Ok(input) if input.is_stdin() && inputs.iter().any(Input::is_stdin) => {
                 problems.push(input.form_error("stdin can be read once; name it once".into()));
             }

@@ -18,11 +18,11 @@ use super::{InputFormat, Options};
 use crate::model::input_part::{Part, StoredPart};
 use crate::model::reason::DeadReason;
 use crate::model::scalar::Offset;
-use crate::source::formats::csv::Columns;
+use crate::source::formats::csv::{self, Columns};
 use crate::source::formats::{self, Framing};
 use crate::source::suggest::suggest_for_table;
 use crate::source::text::clipped;
-use crate::source::{Batch, RawJson, RecordContext, SampleError, SourceError};
+use crate::source::{Batch, RawJson, RecordContext, RepeatedHours, SampleError, SourceError};
 
 /// A batch, or the error that ends the source.
 pub(super) type BatchResult = Result<Batch, SourceError>;
@@ -89,6 +89,12 @@ pub(super) struct Reading<'a> {
     pub(super) options: &'a Options,
     pub(super) records: Records,
     progress: Arc<Progress>,
+    /// Name of the compression, if there is one.
+    pub(super) compression: Option<&'static str>,
+    /// What was read of hours that occur twice, where the order decides their times.
+    hours: Option<RepeatedHours>,
+    /// The delimiter of a table, if a line before its header names it.
+    delimiter: Option<u8>,
     /// The columns of a table, once its header was read.
     columns: Option<Columns>,
     out: Output<'a>,
@@ -132,6 +138,9 @@ impl<'a> Reading<'a> {
             options,
             records: Records::new(opened.bytes, sizes, !is_stream),
             progress: opened.progress,
+            compression: opened.compression,
+            hours: options.decoder.reads_by_order().then(RepeatedHours::default),
+            delimiter: None,
             columns: None,
             out,
             is_stream,
@@ -144,6 +153,11 @@ impl<'a> Reading<'a> {
             sent_parts: Vec::new(),
             unfinished: Vec::new(),
         })
+    }
+
+    /// The path, or `-`.
+    pub(super) fn input_name(&self) -> String {
+        self.input.name()
     }
 
     fn read_all(&mut self, stored: &[StoredPart]) -> Result<(), Stop> {
@@ -160,7 +174,10 @@ impl<'a> Reading<'a> {
         self.unfinished = known.unfinished;
         match (known.parts.last(), known.end) {
             (None, _) => self.begin_part(0),
-            (Some(last), None) if !self.options.redelivers => self.resume(last)?,
+            // The order of all records decides times: they are read again.
+            (Some(last), None) if !self.options.redelivers && self.hours.is_none() => {
+                self.resume(last)?
+            }
             (Some(last), end) => {
                 if let Some(end) = end.filter(|_| !last.damaged) {
                     // What is appended meanwhile is for the next import.
@@ -364,7 +381,8 @@ impl<'a> Reading<'a> {
                 let record = (format.body)(self.records.bytes(range));
                 let (position, decoder) = (self.out.log.next_record(line), &self.options.decoder);
                 let batch = &mut self.out.batch;
-                let context = RecordContext::of_file(&self.out.origin);
+                let mut context = RecordContext::of_file(&self.out.origin);
+                context.order = self.hours.as_ref();
                 let (text, entries) = (&mut batch.text, batch.entries.len());
                 let content = match (&mut self.columns, format.read) {
                     (Some(columns), _) => Some(decoder.decode_by(
@@ -412,7 +430,11 @@ impl<'a> Reading<'a> {
         if is_blank(header, Framing::Rows) {
             return Ok(());
         }
-        let columns = Columns::new(header, &self.options.decoder.shape);
+        if let (None, Some(delimiter)) = (self.delimiter, csv::delimiter_line(header)) {
+            self.delimiter = Some(delimiter);
+            return Ok(());
+        }
+        let columns = Columns::new(header, self.delimiter, &self.options.decoder.shape);
         let columns = columns.map_err(|mut problem| {
             if let Some(preset) = suggest_for_table(header) {
                 problem.push_str(&format!("; --preset {} reads it", preset.name));

@@ -9,11 +9,12 @@ use std::ops::Range;
 use memchr::{memchr, memchr2};
 
 use crate::model::reason::DeadReason;
-use crate::source::fields::Field;
+use crate::source::fields::{Field, Place};
+use crate::source::join::Join;
 use crate::source::record::Fields;
 use crate::source::shape::Shape;
 use crate::source::text::short;
-use crate::source::value::Value;
+use crate::source::value::{Commas, Value};
 use crate::source::{NoSample, SampleError};
 
 /// State of the row scanner before a byte.
@@ -141,8 +142,8 @@ fn quoted(bytes: &[u8], start: usize) -> Result<Cell, &'static str> {
 pub(in crate::source) struct Columns {
     pub(in crate::source) delimiter: u8,
     count: usize,
-    /// Whether a comma in a cell of a number is a decimal point.
-    decimal_commas: bool,
+    /// What a comma in a cell of a number is.
+    commas: Commas,
     /// Index of each cell that contains a field, and the child of its name.
     wanted: Vec<(usize, usize)>,
     /// Buffer, reused for each row.
@@ -150,29 +151,31 @@ pub(in crate::source) struct Columns {
 }
 
 impl Columns {
-    /// Parses a header.
+    /// Parses a header. `delimiter`: that of a line before it; unset: detected.
     ///
     /// # Errors
     /// Why no row can be read, and what to do.
-    pub(in crate::source) fn new(header: &[u8], shape: &Shape) -> Result<Self, String> {
+    pub(in crate::source) fn new(
+        header: &[u8],
+        delimiter: Option<u8>,
+        shape: &Shape,
+    ) -> Result<Self, String> {
         if let Some((name, text)) = shape.map.nested() {
             return Err(format!(
                 "it is CSV, and --map {name}={text} is for nested values; map the name of a column"
             ));
         }
         let Ok(header) = std::str::from_utf8(header) else {
-            return Err(
-                "its first line is not UTF-8, so it is neither NDJSON nor CSV; if it is text in \
-                        another encoding, convert it, such as with iconv -f cp1252 -t utf-8"
-                    .into(),
-            );
+            return Err("its first line is not UTF-8, so it is neither NDJSON nor CSV; if it is \
+                        text in another encoding, name that, such as --encoding cp1252"
+                .into());
         };
         if header.contains('\0') {
             return Err("its first line has NUL bytes, so it is not text; name a file of NDJSON, \
                         CSV, GPX or NMEA"
                 .into());
         }
-        let delimiter = delimiter(header);
+        let delimiter = delimiter.unwrap_or_else(|| delimiter_of(header));
         let mut cells = Vec::new();
         split(header, delimiter, &mut cells).map_err(|problem| {
             let hint = match header.contains("\t{") {
@@ -190,8 +193,8 @@ impl Columns {
             }
             wanted.push((at, child));
         }
-        let decimal_commas = delimiter == b';';
-        let columns = Self { delimiter, count: cells.len(), decimal_commas, wanted, cells };
+        let commas = commas_of(delimiter);
+        let columns = Self { delimiter, count: cells.len(), commas, wanted, cells };
         columns.check(header, shape)?;
         Ok(columns)
     }
@@ -202,25 +205,33 @@ impl Columns {
     }
 
     fn check(&self, header: &str, shape: &Shape) -> Result<(), String> {
+        let places = self.wanted.iter().flat_map(|(_, child)| {
+            shape.root.children[*child].node.targets.iter().map(|target| target.place)
+        });
+        let has_part = |part: usize| {
+            places.clone().any(|place| matches!(place, Place::Extra(it) if usize::from(it) == part))
+        };
+        let has_parts = |join: &Join| join.has_parts(has_part);
         let has = |field: Field| {
             let mut targets =
                 self.wanted.iter().flat_map(|(_, child)| &shape.root.children[*child].node.targets);
             let given = shape.given.iter().map(|(target, _)| target);
             targets.any(|target| target.field() == Some(field))
                 || given.clone().any(|target| target.field() == Some(field))
+                || shape.joins.iter().any(|join| join.field() == Some(field) && has_parts(join))
         };
         match Field::REQUIRED.into_iter().find(|field| !has(*field)) {
             None => Ok(()),
             Some(field) => {
-                let title = match self.count {
+                let hint = match self.count {
                     1 => {
-                        "; if that is a title, remove the lines above the header, such as one with tail -n +2"
+                        "; if that is a title, remove the lines above the header, such as one with \
+                         tail -n +2; if it is not CSV, pass --input-format ndjson"
                     }
                     _ => "",
                 };
                 Err(format!(
-                    "read as CSV, {}; its columns are {}{title}; if it is not CSV, pass \
-                     --input-format ndjson",
+                    "read as CSV, {}; its columns are {}{hint}",
                     shape.absent(field),
                     short(header)
                 ))
@@ -249,7 +260,7 @@ impl Columns {
             ))
             .into());
         }
-        fields.decimal_commas = self.decimal_commas;
+        fields.commas = self.commas;
         for (at, child) in &self.wanted {
             let cell = &self.cells[*at];
             if !cell.range.is_empty() {
@@ -264,20 +275,45 @@ impl Columns {
     }
 }
 
-/// Detects the delimiter. Tables from spreadsheets, or from locales with a decimal comma, use `;`
-/// or tabs and have no comma in the header.
-/// The names of the columns of a table; empty if the header is not valid.
-pub(in crate::source) fn names(header: &str) -> Vec<String> {
-    let mut cells = Vec::new();
-    if split(header, delimiter(header), &mut cells).is_err() {
-        return Vec::new();
+/// The delimiter that a line before the header names, as in `sep=;`, which spreadsheets write.
+pub(in crate::source) fn delimiter_line(line: &[u8]) -> Option<u8> {
+    match line.trim_ascii_end() {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] => Some(*delimiter),
+        // A tab, which is white space.
+        b"sep=" if line.starts_with(b"sep=\t") => Some(b'\t'),
+        _ => None,
     }
-    cells.iter().map(|cell| cell.text(header).into_owned()).collect()
 }
 
-fn delimiter(header: &str) -> u8 {
-    let has = |delimiter: &u8| header.as_bytes().contains(delimiter);
-    [b',', b';', b'\t'].into_iter().find(has).unwrap_or(b',')
+/// Detects the delimiter: what the header has most of outside of quotes.
+pub(in crate::source) fn delimiter_of(header: &str) -> u8 {
+    let count = |delimiter: u8| {
+        let parts = header.split('"').step_by(2);
+        parts.map(|part| memchr::memchr_iter(delimiter, part.as_bytes()).count()).sum::<usize>()
+    };
+    // Of equal counts, the first one.
+    let all = [b',', b';', b'\t', b'|'].into_iter().rev();
+    all.max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',')
+}
+
+/// What a comma in a number is. Tables from locales with a decimal comma use `;` or tabs; tabs are
+/// also usual in others.
+pub(in crate::source) fn commas_of(delimiter: u8) -> Commas {
+    match delimiter {
+        b';' => Commas::Points,
+        b'\t' | b'|' => Commas::ThousandsOrPoints,
+        _ => Commas::None,
+    }
+}
+
+/// The texts of the cells of a row.
+///
+/// # Errors
+/// What is wrong with its quotes.
+pub(in crate::source) fn texts(row: &str, delimiter: u8) -> Result<Vec<String>, &'static str> {
+    let mut cells = Vec::new();
+    split(row, delimiter, &mut cells)?;
+    Ok(cells.iter().map(|cell| cell.text(row).into_owned()).collect())
 }
 
 #[cfg(test)]
@@ -287,9 +323,30 @@ mod tests {
     use super::*;
 
     fn texts(row: &str) -> Result<Vec<String>, &'static str> {
-        let mut cells = Vec::new();
-        split(row, b',', &mut cells)?;
-        Ok(cells.iter().map(|cell| cell.text(row).into_owned()).collect())
+        super::texts(row, b',')
+    }
+
+    #[test]
+    fn the_delimiter_is_what_a_header_has_most_of() {
+        for (header, expected) in [
+            ("a,b;c", b','),
+            ("a;b;\"c, d, e\"", b';'),
+            ("Lat, Grad\tb\tc", b'\t'),
+            ("a|b|c", b'|'),
+            ("a", b','),
+        ] {
+            assert_eq!(delimiter_of(header), expected, "{header}");
+        }
+        for (line, expected) in [
+            (&b"sep=;\r"[..], Some(b';')),
+            (b"SEP=,", Some(b',')),
+            (b"sep=\t", Some(b'\t')),
+            (b"sep=", None),
+            (b"sep=;;", None),
+            (b"a;b", None),
+        ] {
+            assert_eq!(delimiter_line(line), expected, "{line:?}");
+        }
     }
 
     #[test]

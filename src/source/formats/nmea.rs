@@ -6,10 +6,11 @@
 use super::{Format, Framing};
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::SpeedUnit;
-use crate::source::record::{Fields, metres_per_second};
+use crate::source::record::Fields;
 use crate::source::shape::Shape;
 use crate::source::text::short;
 use crate::source::value::Value;
+use crate::source::value::metres_per_second;
 use crate::source::{NoSample, SampleError};
 
 pub(super) const FORMAT: Format = Format {

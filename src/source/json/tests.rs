@@ -32,8 +32,13 @@ fn summarize(decoded: Result<DecodedSample, NoSample>, text: &str) -> Summary {
     }
 }
 
-const CONTEXT: RecordContext<'_> =
-    RecordContext { key: Some(b"k/e\0y"), headers: &[], topic: Some("samples"), file: None };
+const CONTEXT: RecordContext<'_> = RecordContext {
+    key: Some(b"k/e\0y"),
+    headers: &[],
+    topic: Some("samples"),
+    file: None,
+    order: None,
+};
 
 /// Reads all lines with and without the parser, and compares the results. Returns how many lines
 /// are plain.

@@ -171,10 +171,6 @@ const HOUR_MS: i64 = 3_600_000;
 
 const BLANKS: [char; 5] = [' ', '\t', '\n', '\x0c', '\r'];
 
-/// Texts of an ignition that is on or off, in lower case.
-const SWITCHES: [&str; 14] =
-    ["true", "on", "yes", "t", "y", "1", "1.0", "false", "off", "no", "f", "n", "0", "0.0"];
-
 /// The rules of the judge: no position is left out.
 pub const AS_JUDGED: &str = "--keep-zero-position";
 
@@ -251,7 +247,8 @@ fn sample(text: &str) -> Result<(String, i64), &'static str> {
 }
 
 fn stated_sample(values: [Option<&Json>; 10]) -> Result<(String, i64), &'static str> {
-    let [device, time, lat, lon, speed, heading, altitude, accuracy, driver, ignition] = values;
+    // An ignition that is neither on nor off is lost, and the sample is not.
+    let [device, time, lat, lon, speed, heading, altitude, accuracy, driver, _] = values;
     let device = name(device)?.unwrap_or_default();
     if !(1..=256).contains(&device.len()) || device.contains('\0') {
         return Err("bad_device_id");
@@ -282,14 +279,6 @@ fn stated_sample(values: [Option<&Json>; 10]) -> Result<(String, i64), &'static 
         if is_optional && nth != 4 && numbers[nth] == Some(-1.0) {
             numbers[nth] = None;
         }
-    }
-    match ignition {
-        None | Some(Json::Bool) => {}
-        Some(Json::Number(number)) if matches!(number.parse(), Ok(0.0 | 1.0)) => {}
-        Some(Json::Text(Some(text)))
-            if is_blank(text)
-                || SWITCHES.contains(&text.trim_matches(BLANKS).to_ascii_lowercase().as_str()) => {}
-        Some(_) => return Err("bad_type"),
     }
     if name(driver)?.is_some_and(|driver| driver.len() > 256 || driver.contains('\0')) {
         return Err("bad_type");

@@ -56,7 +56,7 @@ fn random_bytes() {
         (0..4000_u32).map(|n| (n * n / 7 + 200).to_le_bytes()[0]).collect::<Vec<_>>(),
     );
     let ran = folder.run("ingest random --store sqlite:n.db").ends(65);
-    ran.says(&["not UTF-8", "`random`", "iconv -f cp1252 -t utf-8"]);
+    ran.says(&["not UTF-8", "`random`", "--encoding cp1252"]);
 }
 
 #[test]

@@ -165,9 +165,32 @@ impl ReadingKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadingSet(u8);
 
-const _: () = assert!(READINGS <= 8, "a set has one bit for each reading");
+const _: () = assert!(READINGS < 8, "a set has one bit for each reading, and one for the ignition");
+
+/// A value that a record has, and its sample has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostValue {
+    /// A reading.
+    Reading(ReadingKind),
+    /// The ignition.
+    Ignition,
+}
+
+impl LostValue {
+    /// The name of the field.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reading(kind) => kind.name(),
+            Self::Ignition => "ignition",
+        }
+    }
+}
 
 impl ReadingSet {
+    /// The bit of the ignition.
+    const IGNITION: u8 = 1 << 7;
+
     /// Adds a reading.
     pub fn insert(&mut self, kind: ReadingKind) {
         self.0 |= 1 << kind as u8;
@@ -178,9 +201,22 @@ impl ReadingSet {
         self.0 &= !(1 << kind as u8);
     }
 
-    /// The readings in it.
-    pub fn iter(self) -> impl Iterator<Item = ReadingKind> {
-        ReadingKind::ALL.into_iter().filter(move |kind| self.0 & (1 << *kind as u8) != 0)
+    /// Adds the ignition.
+    pub fn insert_ignition(&mut self) {
+        self.0 |= Self::IGNITION;
+    }
+
+    /// Whether the ignition is in it.
+    #[must_use]
+    pub fn has_ignition(self) -> bool {
+        self.0 & Self::IGNITION != 0
+    }
+
+    /// The values in it.
+    pub fn iter(self) -> impl Iterator<Item = LostValue> {
+        let has = move |kind: &ReadingKind| self.0 & (1 << *kind as u8) != 0;
+        let readings = ReadingKind::ALL.into_iter().filter(has).map(LostValue::Reading);
+        readings.chain(self.has_ignition().then_some(LostValue::Ignition))
     }
 }
 

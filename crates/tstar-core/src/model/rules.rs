@@ -94,6 +94,28 @@ impl SpeedUnit {
     }
 }
 
+/// Which of two times a local time is that occurs twice, as clocks are put back in autumn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AmbiguousTime {
+    /// The first one.
+    Earlier,
+    /// The second one.
+    Later,
+    /// The first one that is not before the record of the device before it in the file.
+    Order,
+}
+
+impl AmbiguousTime {
+    /// All values, with their names in settings; `None`: such a time cannot be used.
+    pub const NAMES: [(&str, Option<Self>); 4] = [
+        ("none", None),
+        ("earlier", Some(Self::Earlier)),
+        ("later", Some(Self::Later)),
+        ("order", Some(Self::Order)),
+    ];
+}
+
 /// How samples are quantised. Fixed in each tstar version.
 const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 
@@ -148,6 +170,13 @@ pub struct Rules {
     pub time_format: Option<String>,
     /// Version of the tables by which `time_zone` is applied, such as `2025b`; none without a zone.
     pub zone_tables: Option<String>,
+    /// How a local time is read that occurs twice; none: it is not. Absent in older stores, whose
+    /// hash stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ambiguous: Option<AmbiguousTime>,
+    /// Encoding of text that is not UTF-8; none: windows-1252. Absent as the rule before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
 }
 
 impl Default for Rules {
@@ -177,6 +206,8 @@ impl Default for Rules {
             time_zone: None,
             time_format: None,
             zone_tables: None,
+            time_ambiguous: None,
+            encoding: None,
         }
     }
 }

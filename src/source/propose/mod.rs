@@ -1,8 +1,12 @@
 //! Proposes a field map by the names in records and what their values look like.
 
+mod names;
+mod values;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use self::names::{plain, rank};
 use super::fields::Field;
 use super::outline::{NameValues, Outline};
 use crate::model::rules::SpeedUnit;
@@ -27,44 +31,10 @@ pub(crate) struct ProposedMap {
     pub missing: Vec<&'static str>,
     /// Unit of speeds, if the name of the field says it.
     pub speed_unit: Option<SpeedUnit>,
-}
-
-/// Names of a field, in lower case and without separators: the best first. A name that means
-/// something only in its object is preceded by the name of the object.
-fn names(field: Field) -> impl Iterator<Item = &'static str> {
-    let names = match field {
-        Field::DeviceId => {
-            "deviceid vehicleid deviceuniqueid unitid assetid trackerid terminalid busid truckid \
-             carid imei deviceimei vin uniqueid serialnumber serialno serial deviceserial ident \
-             clientid device vehicle unit asset tracker veh licenseplate plate registration \
-             devicename vehiclename userid id name"
-        }
-        Field::Time => {
-            "time timestamp ts gpstime gpstimestamp fixtime devicetime datetime gpsdatetime \
-             timestampms timems timeutc utctime utc eventtime positiontime locationtime sampletime \
-             recordedat capturedat measuredat occurredat happenedat reportedat tst epoch date when \
-             createdat servertime receivedat t"
-        }
-        Field::Lat => {
-            "lat latitude gpslat gpslatitude latdeg latitudedeg positionlat locationlat \
-             coordinates1 y"
-        }
-        Field::Lon => {
-            "lon longitude lng long gpslon gpslng gpslong gpslongitude londeg longitudedeg \
-             positionlon positionlng positionlong locationlon locationlng locationlong \
-             coordinates0 x"
-        }
-        Field::Speed => {
-            "speed gpsspeed groundspeed velocity vel spd speedkmh speedkph kmh kph speedmph mph \
-             speedms speedmps speedknots knots speedkn speedmeterspersecond speedmilesperhour"
-        }
-        Field::Heading => "heading bearing course direction azimuth cog hdg headingdegrees",
-        Field::Altitude => "altitude alt elevation ele gpsaltitude height",
-        Field::Accuracy => "accuracy horizontalaccuracy acc hacc accuracymeters",
-        Field::Driver => "driver driverid drivername driveruniqueid",
-        Field::Ignition => "ignition ignitionon isignitionon engineon",
-    };
-    names.split(' ')
+    /// The names that each required field may be, where several may or none surely is.
+    pub candidates: BTreeMap<&'static str, Vec<String>>,
+    /// What to check: fields that were found by their values alone.
+    pub notes: Vec<String>,
 }
 
 /// The unit that the name of a speed says.
@@ -83,16 +53,11 @@ fn unit_of(name: &str) -> Option<SpeedUnit> {
     }
 }
 
-/// A name in lower case, without separators.
-fn plain(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
 /// A name that may be a field.
 #[derive(Clone, Copy, Debug)]
 struct Candidate<'a> {
     path: &'a str,
-    /// Index of its name in [`names`].
+    /// Rank of its name.
     rank: usize,
 }
 
@@ -126,22 +91,29 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Whether the values may be those of a field. Tables have no values here.
+/// Whether the values may be those of a field. `name` is empty if it means something only in its
+/// object.
 fn fits(field: Field, name: &str, seen: &NameValues) -> bool {
     if seen.count == 0 {
-        // The number of a row, most likely.
-        return !matches!(name, "id" | "name" | "x" | "y" | "t");
+        // A column without values, or a table without rows: the number of a row, most likely.
+        return !matches!(&*plain(name), "id" | "name" | "x" | "y" | "t");
     }
     match field {
-        Field::Lat => seen.is_within(-90.0, 90.0),
-        Field::Lon => seen.is_within(-180.0, 180.0),
-        Field::DeviceId if matches!(name, "id" | "name") => seen.repeats(),
+        Field::Lat => seen.is_mostly_within(-90.0, 90.0),
+        Field::Lon => seen.is_mostly_within(-180.0, 180.0),
+        // As well the number of a record.
+        Field::DeviceId if matches!(&*plain(name), "id" | "name") => seen.repeats(),
         Field::DeviceId | Field::Driver => seen.booleans == 0,
         Field::Time => {
-            let digits = seen.example.bytes().filter(u8::is_ascii_digit).count();
-            seen.is_within(3e8, 5e18) || (seen.numbers == 0 && seen.booleans == 0 && digits >= 8)
+            let digits = |text: &String| text.bytes().filter(u8::is_ascii_digit).count();
+            let is_text = seen.numbers == 0 && seen.booleans == 0;
+            let is_long = is_text && seen.examples.first().is_some_and(|it| digits(it) >= 8);
+            let forms = seen.times();
+            seen.is_within(3e8, 5e18)
+                || forms.is_time()
+                || (is_long && !forms.is_date() && !forms.is_clock())
         }
-        Field::Ignition => seen.booleans == seen.count || seen.is_within(0.0, 1.0),
+        Field::Ignition => seen.booleans == seen.count || seen.switches * 10 >= seen.count * 9,
         _ => seen.numbers == seen.count,
     }
 }
@@ -150,12 +122,9 @@ fn candidates<'a>(outline: &'a Outline, field: Field) -> Vec<Candidate<'a>> {
     let found = |(path, seen): (&'a str, &'a NameValues)| {
         let found = Candidate { path, rank: 0 };
         let (object, name) = found.split();
-        let name = plain(name);
         let object = Candidate { path: object, rank: 0 }.split().1;
-        let with_object = plain(object) + &name;
-        let rank = |name: &str| names(field).position(|known| known == name);
-        let rank = [rank(&with_object), rank(&name)].into_iter().flatten().min()?;
-        fits(field, names(field).nth(rank)?, seen).then_some(Candidate { path, rank })
+        let (rank, is_own) = rank(field, object, name)?;
+        fits(field, if is_own { name } else { "" }, seen).then_some(Candidate { path, rank })
     };
     outline.names().filter_map(found).collect()
 }
@@ -173,26 +142,58 @@ pub(crate) fn propose(outline: &Outline, surroundings: Surroundings) -> Proposed
     let (lats, lons) = (candidates(outline, Field::Lat), candidates(outline, Field::Lon));
     let pairs = lats.iter().flat_map(|lat| lons.iter().map(move |lon| (lat, lon)));
     let pair = pairs
-        .filter(|(lat, lon)| lat.object() == lon.object())
+        .filter(|(lat, lon)| lat.object() == lon.object() && lat.path != lon.path)
         .min_by_key(|(lat, lon)| (lat.rank + lon.rank, lat.path.len()));
-    let Some((lat, lon)) = pair else {
-        map.missing = vec!["lat", "lon"];
-        return map;
+    let by_values = if pair.is_none() { values::places(outline) } else { None };
+    let lat = match (pair, &by_values) {
+        (Some((lat, lon)), _) => {
+            map.fields.insert("lat".into(), lat.source());
+            map.fields.insert("lon".into(), lon.source());
+            *lat
+        }
+        (None, Some(found)) => {
+            map.fields.insert("lat".into(), found.lat.into());
+            map.fields.insert("lon".into(), found.lon.into());
+            map.notes.push(found.to_check());
+            Candidate { path: found.lat, rank: 0 }
+        }
+        // In a table, the other columns are those of the place.
+        (None, None) => Candidate { path: "", rank: 0 },
     };
-    for (name, found) in [("lat", lat), ("lon", lon)] {
-        map.fields.insert(name.into(), found.source());
-    }
     if let Some((arrays, _)) = lat.path.rsplit_once("/*") {
         map.fields.insert("samples".into(), arrays.into());
     }
     if let Some(opened) = outline.opened().filter(|path| lat.path.starts_with(*path)) {
         map.fields.insert("open".into(), opened.into());
     }
+    add_others(&mut map, outline, &lat);
+    if !map.fields.contains_key("time") {
+        map.fields.extend(values::time(outline).map(|source| ("time".into(), source)));
+    }
+    if !map.fields.contains_key("device_id") {
+        let device = match surroundings {
+            Surroundings::File => Some("@file"),
+            Surroundings::Key => Some("@key"),
+            Surroundings::Nothing => None,
+        };
+        map.fields.extend(device.map(|source| ("device_id".into(), source.into())));
+    }
+    let required = Field::REQUIRED.map(Field::name).into_iter();
+    map.missing = required.filter(|name| !map.fields.contains_key(*name)).collect();
+    map.candidates = values::candidates(outline, &map);
+    map
+}
+
+/// Adds the fields other than the place, by their names.
+fn add_others(map: &mut ProposedMap, outline: &Outline, lat: &Candidate<'_>) {
     let rest = Field::ALL.into_iter().filter(|it| !matches!(it, Field::Lat | Field::Lon));
     for field in rest {
         // In the same element of an array as the position, or in one around it.
         let around = candidates(outline, field);
-        let around = around.into_iter().filter(|it| lat.path.starts_with(it.element()));
+        let around = around.into_iter().filter(|it| {
+            lat.path.starts_with(it.element())
+                && !map.fields.values().any(|used| *used == it.source())
+        });
         let best = match field {
             Field::DeviceId => {
                 around.min_by_key(|it| (it.rank, it.distance(lat.object()), it.path.len()))
@@ -207,22 +208,12 @@ pub(crate) fn propose(outline: &Outline, surroundings: Surroundings) -> Proposed
             }
         }
     }
-    if !map.fields.contains_key("device_id") {
-        let device = match surroundings {
-            Surroundings::File => Some("@file"),
-            Surroundings::Key => Some("@key"),
-            Surroundings::Nothing => None,
-        };
-        map.fields.extend(device.map(|source| ("device_id".into(), source.into())));
-    }
-    let required = Field::REQUIRED.map(Field::name).into_iter();
-    map.missing = required.filter(|name| !map.fields.contains_key(*name)).collect();
-    map
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::TableSample;
 
     fn outline(records: &[&str]) -> Outline {
         let mut outline = Outline::default();
@@ -274,13 +265,13 @@ mod tests {
     fn values_that_cannot_be_a_field_are_not_taken() {
         for (record, expected) in [
             // Coordinates of another system, a text that is not a time, and the number of a record.
-            (r#"{"lat":5820000,"lon":390000}"#, "no lat no lon"),
+            (r#"{"lat":5820000,"lon":390000}"#, "device_id=@key no time no lat no lon"),
             (
                 r#"{"id":"a","lat":1,"lon":2,"time":"noon"}"#,
                 "device_id=@key lat=/lat lon=/lon no time",
             ),
-            (r#"{"a":{"lat":1},"b":{"lon":2}}"#, "no lat no lon"),
-            ("{}", "no lat no lon"),
+            (r#"{"a":{"lat":1},"b":{"lon":2}}"#, "device_id=@key no time no lat no lon"),
+            ("{}", "device_id=@key no time no lat no lon"),
         ] {
             assert_eq!(map(&outline(&[record]), Surroundings::Key), expected, "{record}");
         }
@@ -299,8 +290,9 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_their_names_alone() {
-        let table =
-            Outline::of_table(b"row id;Vehicle ID;GPS Time;Latitude;Longitude;Speed (km/h)");
+        let table = Outline::of_table(&TableSample::new(
+            b"row id;Vehicle ID;GPS Time;Latitude;Longitude;Speed (km/h)",
+        ));
         let found = propose(&table, Surroundings::File);
         assert_eq!(
             map(&table, Surroundings::File),
