@@ -21,12 +21,14 @@ named! {
         Nmea = "nmea",
         /// Lines of the OwnTracks recorder: time, tab, kind, tab, JSON.
         Rec = "rec",
+        /// Rows of columns, as Parquet stores them.
+        Parquet = "parquet",
     }
 }
 
 impl InputFormat {
     /// The names in settings; `None` detects the format of each file from its content.
-    pub const NAMES: [(&str, Option<Self>); 7] = [
+    pub const NAMES: [(&str, Option<Self>); 8] = [
         ("none", None),
         ("ndjson", Some(Self::Ndjson)),
         ("csv", Some(Self::Csv)),
@@ -34,8 +36,9 @@ impl InputFormat {
         ("gpx", Some(Self::Gpx)),
         ("nmea", Some(Self::Nmea)),
         ("rec", Some(Self::Rec)),
+        ("parquet", Some(Self::Parquet)),
     ];
 
     /// The names, for help.
-    pub const HELP: &str = "Format of input files: ndjson, csv, json, gpx, nmea or rec; none: detected from the content";
+    pub const HELP: &str = "Format of input files: ndjson, csv, json, gpx, nmea, rec or parquet; none: detected from the content";
 }

@@ -20,6 +20,7 @@ mod json;
 mod local_time;
 mod map;
 mod outline;
+mod parquet;
 mod propose;
 mod protobuf;
 mod record;

@@ -6,8 +6,8 @@ const TAR_MARK: usize = 257;
 /// Number of bytes in which it shows what a file is.
 const MAX_HEAD: usize = 4096;
 
-/// The first bytes of zip archives and workbooks.
-const FIRST: [&[u8]; 3] = [b"PK\x03\x04", b"PK\x05\x06", b"\xd0\xcf\x11\xe0"];
+/// The first bytes of zip archives and workbooks, and of Parquet.
+const FIRST: [&[u8]; 4] = [b"PK\x03\x04", b"PK\x05\x06", b"\xd0\xcf\x11\xe0", b"PAR1"];
 
 /// Whether more bytes than these are needed to see whether a file is an archive.
 pub(super) fn may_begin(content: &[u8]) -> bool {
@@ -41,6 +41,11 @@ pub(super) fn problem(content: &[u8], path: &str, compression: Option<&str>) -> 
                  tstar ingest -`"
             )
         }
+        [b'P', b'A', b'R', b'1', rest @ ..] if rest.contains(&0) => {
+            "it is Parquet, which is read from a file on disk that is \
+             not compressed again: save it, and name the file"
+                .to_owned()
+        }
         _ => return None,
     })
 }
@@ -59,11 +64,12 @@ mod tests {
             (b"\xd0\xcf\x11\xe0\xa1", None, "libreoffice --headless"),
             (&tar, Some("gzip"), "tar -xaOf a.b | tstar"),
             (&tar, None, "tar -xOf a.b | tstar"),
+            (b"PAR1\x15\0", Some("gzip"), "save it"),
         ] {
             let problem = problem(content, "a.b", compression).unwrap();
             assert!(problem.contains(way), "{problem}");
         }
-        for content in [&b""[..], b"PK", b"a;b\n", b"{}", &[0; 600]] {
+        for content in [&b""[..], b"PK", b"PAR1,b\n", b"a;b\n", b"{}", &[0; 600]] {
             assert_eq!(problem(content, "a.b", None), None);
         }
         // Text is not waited for.

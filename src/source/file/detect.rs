@@ -44,6 +44,18 @@ pub(super) fn format_of(input: &Input, options: &Options) -> Result<InputFormat,
 impl Reading<'_> {
     /// Detects the format, unless the options name it. Skips a byte order mark.
     pub(super) fn detect_format(&mut self) -> Result<InputFormat, Undetected> {
+        match (self.is_parquet, self.options.format) {
+            (true, None | Some(InputFormat::Parquet)) => return Ok(InputFormat::Parquet),
+            (true, Some(_)) => {
+                let problem = "it is Parquet: leave --input-format out";
+                return Err(Undetected::Unknown(problem.into()));
+            }
+            (false, Some(InputFormat::Parquet)) => {
+                let problem = "it is not Parquet: leave --input-format out";
+                return Err(Undetected::Unknown(problem.into()));
+            }
+            (false, _) => {}
+        }
         // A first read may return the byte order mark alone.
         let has_content = |ahead: &[u8]| {
             let text = ahead.strip_prefix(b"\xef\xbb\xbf").unwrap_or(ahead);

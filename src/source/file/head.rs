@@ -36,6 +36,7 @@ pub(crate) struct Heads {
 pub(crate) struct Head {
     input: Input,
     content: Arc<[u8]>,
+    is_parquet: bool,
     /// Whether there is more.
     pub is_cut: bool,
     /// Name of the compression, if there is one.
@@ -87,16 +88,17 @@ impl Heads {
 
     /// The inputs to read again.
     pub(super) fn inputs(&self, conversion: Conversion) -> Vec<Input> {
-        let input =
-            |head: &Head| head.input.clone().with_content(Arc::clone(&head.content), conversion);
+        let input = |head: &Head| {
+            head.input.clone().with_content(Arc::clone(&head.content), head.is_parquet, conversion)
+        };
         self.list.iter().map(input).collect()
     }
 }
 
 impl Head {
     fn read(input: Input, max_bytes: usize, lines: usize) -> Result<Self, SourceError> {
-        let opened = input.open().map_err(|error| input.read_error(error))?;
-        let Opened { mut bytes, progress, compression } = opened;
+        let opened = input.open().map_err(|error| input.open_error(error))?;
+        let Opened { mut bytes, progress, compression, is_parquet } = opened;
         let (mut content, mut damage, mut is_cut) = (Vec::new(), None, false);
         let (mut lined, mut seen, mut counted) = (false, 0, 0);
         loop {
@@ -122,7 +124,7 @@ impl Head {
         if let (true, false, Some(end)) = (lined, is_whole, memchr::memrchr(b'\n', &content)) {
             content.truncate(end + 1);
         }
-        Ok(Self { input, content: content.into(), is_cut, compression, damage })
+        Ok(Self { input, content: content.into(), is_parquet, is_cut, compression, damage })
     }
 
     /// The path, or `-`.

@@ -1,7 +1,7 @@
 //! Opens inputs: detects the compression and counts the bytes read.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::CutFile;
 use super::encoding::Conversion;
-use crate::source::SourceError;
+use crate::source::{SourceError, parquet};
 
 /// An input, as named on the command line.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Input {
     conversion: Conversion,
     /// Set if its text turns out not to be UTF-8, and nothing says what it is.
     guessed: Arc<AtomicBool>,
-    /// The content to read instead, decompressed.
-    content: Option<Arc<[u8]>>,
+    /// The content to read instead, decompressed, and whether it is of a Parquet file.
+    content: Option<(Arc<[u8]>, bool)>,
     /// Set at its end if it was cut while it was read.
     cut: Arc<OnceLock<CutFile>>,
 }
@@ -48,8 +48,13 @@ impl Input {
     }
 
     /// The input with content that was read before, decompressed.
-    pub(super) fn with_content(self, content: Arc<[u8]>, conversion: Conversion) -> Self {
-        Self { content: Some(content), conversion, ..self }
+    pub(super) fn with_content(
+        self,
+        content: Arc<[u8]>,
+        is_parquet: bool,
+        conversion: Conversion,
+    ) -> Self {
+        Self { content: Some((content, is_parquet)), conversion, ..self }
     }
 
     /// Whether its text, as far as it was read, is not UTF-8, and nothing says what it is.
@@ -69,7 +74,7 @@ impl Input {
 
     /// Length on disk; `None` for an input without a length, such as stdin or a FIFO.
     pub(super) fn bytes(&self) -> Option<u64> {
-        if let Some(content) = &self.content {
+        if let Some((content, _)) = &self.content {
             return Some(content.len() as u64);
         }
         let meta = std::fs::metadata(self.path.as_ref()?).ok()?;
@@ -99,6 +104,14 @@ impl Input {
         SourceError::Read { origin: self.name(), source }
     }
 
+    /// The error of an input that cannot be opened.
+    pub(super) fn open_error(&self, error: io::Error) -> SourceError {
+        match error.kind() {
+            io::ErrorKind::InvalidData => self.form_error(error.to_string()),
+            _ => self.read_error(error),
+        }
+    }
+
     pub(super) fn form_error(&self, problem: String) -> SourceError {
         SourceError::Form { origin: self.name(), problem }
     }
@@ -106,14 +119,19 @@ impl Input {
     /// Opens the input and detects its compression and its encoding. Positions and hashes of the
     /// content are those of the decompressed text after its conversion.
     pub(super) fn open(&self) -> io::Result<Opened> {
-        let raw: Box<dyn Read + Send> = match (&self.content, &self.path) {
-            (Some(content), _) => Box::new(Cursor::new(Arc::clone(content))),
-            (None, None) => Box::new(io::stdin()),
-            (None, Some(path)) => Box::new(File::open(path)?),
-        };
-        let opened = match self.content {
-            Some(_) => Opened::plain(raw),
-            None => Opened::new(raw)?,
+        let opened = match (&self.content, &self.path) {
+            (Some((content, is_parquet)), _) => Opened {
+                is_parquet: *is_parquet,
+                ..Opened::plain(Box::new(Cursor::new(Arc::clone(content))))
+            },
+            (None, None) => Opened::new(Box::new(io::stdin()))?,
+            (None, Some(path)) => {
+                let mut file = File::open(path)?;
+                if file.metadata()?.is_file() && starts_with(&mut file, parquet::MAGIC)? {
+                    return Opened::parquet(file);
+                }
+                Opened::new(Box::new(file))?
+            }
         };
         let bytes = self.conversion.reader(opened.bytes, &self.guessed);
         Ok(Opened { bytes, ..opened })
@@ -139,6 +157,19 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Counts what was read.
+    fn count(&self, read: &io::Result<usize>) {
+        match read {
+            Ok(count) => {
+                self.bytes.fetch_add(*count as u64, Ordering::Relaxed);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => self.failed.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
 struct Counted {
     raw: Box<dyn Read + Send>,
     progress: Arc<Progress>,
@@ -147,13 +178,7 @@ struct Counted {
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.raw.read(buffer);
-        match &read {
-            Ok(count) => {
-                self.progress.bytes.fetch_add(*count as u64, Ordering::Relaxed);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => self.progress.failed.store(true, Ordering::Relaxed),
-        }
+        self.progress.count(&read);
         read
     }
 }
@@ -164,6 +189,8 @@ pub(super) struct Opened {
     pub(super) progress: Arc<Progress>,
     /// Name of the compression, if there is one.
     pub(super) compression: Option<&'static str>,
+    /// Whether it is a Parquet file, whose rows are lines of JSON.
+    pub(super) is_parquet: bool,
 }
 
 /// Size of a decompressor's input buffer, bytes.
@@ -185,15 +212,31 @@ impl Opened {
         } else {
             (Box::new(whole), None)
         };
-        Ok(Self { bytes, progress, compression })
+        Ok(Self { bytes, progress, compression, is_parquet: false })
     }
 
     /// Content that is not compressed.
     fn plain(raw: Box<dyn Read + Send>) -> Self {
         let progress = Arc::new(Progress::default());
         let bytes = Box::new(Counted { raw, progress: Arc::clone(&progress) });
-        Self { bytes, progress, compression: None }
+        Self { bytes, progress, compression: None, is_parquet: false }
     }
+
+    /// The rows of a Parquet file.
+    fn parquet(file: File) -> io::Result<Self> {
+        let progress = Arc::new(Progress::default());
+        let counted = Arc::clone(&progress);
+        let rows = parquet::Rows::open(file, Box::new(move |read| counted.count(&read)))?;
+        Ok(Self { bytes: Box::new(rows), progress, compression: None, is_parquet: true })
+    }
+}
+
+/// Whether a file starts with these bytes. It is then read from its start.
+fn starts_with(file: &mut File, magic: &[u8]) -> io::Result<bool> {
+    let mut first = Vec::new();
+    Read::by_ref(file).take(magic.len() as u64).read_to_end(&mut first)?;
+    file.rewind()?;
+    Ok(first == magic)
 }
 
 /// Whether the bytes begin a zstd frame, or a skippable frame, which some tools write first.

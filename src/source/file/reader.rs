@@ -91,6 +91,7 @@ pub(super) struct Reading<'a> {
     progress: Arc<Progress>,
     /// Name of the compression, if there is one.
     pub(super) compression: Option<&'static str>,
+    pub(super) is_parquet: bool,
     /// What was read of hours that occur twice, where the order decides their times.
     hours: Option<RepeatedHours>,
     /// The delimiter of a table, if a line before its header names it.
@@ -127,7 +128,7 @@ impl<'a> Reading<'a> {
         sender: &'a Sender<BatchResult>,
         offset: &'a mut Offset,
     ) -> Result<Self, SourceError> {
-        let opened = input.open().map_err(|error| input.read_error(error))?;
+        let opened = input.open().map_err(|error| input.open_error(error))?;
         let is_stream = input.bytes().is_none();
         let log_time_ms = options.log_time_ms;
         let log = Log { next: offset, log_time_ms, known: VecDeque::new(), in_part: 0 };
@@ -139,6 +140,7 @@ impl<'a> Reading<'a> {
             records: Records::new(opened.bytes, sizes, !is_stream),
             progress: opened.progress,
             compression: opened.compression,
+            is_parquet: opened.is_parquet,
             hours: options.decoder.reads_by_order().then(RepeatedHours::default),
             delimiter: None,
             columns: None,

@@ -60,6 +60,8 @@ pub(super) fn definition(format: InputFormat) -> Format {
         InputFormat::Ndjson => json,
         InputFormat::Json => Format { framing: Framing::Values, ..json },
         InputFormat::Csv => Format { framing: Framing::Rows, is_record: |_| false, ..json },
+        // A line of JSON for each row.
+        InputFormat::Parquet => Format { is_record: |_| false, ..json },
         InputFormat::Gpx => gpx::FORMAT,
         InputFormat::Nmea => nmea::FORMAT,
         InputFormat::Rec => Format { is_record: rec::is_line, body: rec::body, ..json },

@@ -9,7 +9,7 @@ use crate::cli::inspect::{inspect, run_printed};
 use crate::support::data;
 
 /// Files that have the same samples, and whether each of them is a vehicle.
-const FILES: [&[&str]; 11] = [
+const FILES: [&[&str]; 12] = [
     &["german.csv"],
     &["datum-uhrzeit.csv"],
     &["us.csv"],
@@ -21,6 +21,7 @@ const FILES: [&[&str]; 11] = [
     &["excel-german.csv"],
     &["excel-us.csv"],
     &["excel-unicode.txt"],
+    &["table.parquet"],
 ];
 
 /// A folder with copies of files.
@@ -68,12 +69,15 @@ fn files_of_spreadsheets_and_databases_are_read_by_what_inspect_prints() {
         let again = run_printed(&folder, &found, "--json").ends(0).json();
         assert_eq!((&again["applied"], &again["duplicates"]), (&json!(0), &json!(80)), "{again}");
     }
+    let names: Vec<_> = ["datum-uhrzeit.csv", "table.parquet"]
+        .map(|file| inspect(&folder(&[file]), file)["map"].clone())
+        .into();
     let map = json!({
         "device_id": "Kennzeichen", "driver": "Fahrer", "lat": "Geogr. Breite",
         "lon": "Geogr. Länge", "time": "Datum+Uhrzeit",
     });
-    let file = "datum-uhrzeit.csv";
-    assert_eq!(inspect(&folder(&[file]), file)["map"], map);
+    assert_eq!(names[0], map);
+    assert_eq!(names[1]["ignition"], "/ignition", "{}", names[1]);
 }
 
 #[test]
@@ -124,13 +128,21 @@ fn other_files_have_a_way() {
     let mut tgz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     tgz.write_all(&tar).unwrap();
     folder.write("a.tgz", tgz.finish().unwrap());
+    let parquet = std::fs::read(data("any/table.parquet")).unwrap();
+    folder.write("cut.parquet", &parquet[..parquet.len() - 9]);
     for (file, way) in [
         ("a.xlsx", "libreoffice --headless --convert-to csv a.xlsx"),
         ("a.zip", "unzip -p a.zip | tstar ingest -"),
         ("a.tgz", "tar -xaOf a.tgz | tstar ingest -"),
+        ("cut.parquet", "get the file again"),
     ] {
         folder.run(&format!("ingest {file}")).ends(65).says(&[way]);
     }
+    folder.write("table.parquet", &parquet);
+    folder.run("ingest table.parquet --input-format csv").ends(65).says(&["it is Parquet"]);
+    folder.run("ingest a.zip --input-format parquet").ends(65).says(&["it is not Parquet"]);
+    let ran = folder.run_from("ingest -", "table.parquet").ends(65);
+    ran.says(&["it is Parquet, which is read from a file on disk"]);
 }
 
 #[test]
