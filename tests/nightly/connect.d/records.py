@@ -47,7 +47,8 @@ def is_drained(dump):
 def config(file, name, *changes):
     """Prints the configuration of another sink, as REST takes it."""
     lines = pathlib.Path(file).read_text().splitlines() + [f"name={name}", *changes]
-    print(json.dumps(dict(line.split("=", 1) for line in lines)))
+    settings = (line for line in lines if line and not line.startswith("#"))
+    print(json.dumps(dict(line.split("=", 1) for line in settings)))
 
 
 what, *arguments = sys.argv[1:]
