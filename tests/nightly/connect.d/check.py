@@ -9,12 +9,20 @@ import csv
 import datetime
 import json
 import pathlib
+import re
 import sys
 
-TIMES = ["t_star", "start_time", "end_time"]
-INTEGERS = ["samples", "jumps", "version"]
-TEXTS = ["id", "device_id", "driver", "absorbed"]
-OPTIONAL = ["avg_speed_mps", "max_speed_mps", "jumps", "driver"]
+# Types of PostgreSQL, with those of Connect.
+TYPES = {
+    "text": "string",
+    "timestamp": "int64",
+    "integer": "int32",
+    "bigint": "int64",
+    "double precision": "double",
+}
+COLUMN = re.compile(r"^    (\w+) ([a-z ]+?)( PRIMARY KEY| NOT NULL)?,?$", re.M)
+# The columns that trips.sql lists: the type of each, and whether it may be null.
+FIELDS = {}
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 
@@ -37,11 +45,8 @@ def millis(text):
 def value(column, text):
     if text is None:
         return None
-    if column in TIMES:
-        return millis(text)
-    if column in INTEGERS:
-        return int(text)
-    return text if column in TEXTS else float(text)
+    read = {"timestamp": millis, "integer": int, "bigint": int, "text": str}
+    return read.get(FIELDS[column][0], float)(text)
 
 
 def rows(file, is_null):
@@ -74,13 +79,11 @@ def records(file):
 
 def check_schema(schema, columns):
     """Whether a schema is the documented one."""
-    types = {"samples": "int32", "jumps": "int32", "version": "int64"}
-    types |= {column: "int64" for column in TIMES} | {column: "string" for column in TEXTS}
     expected = []
     for column in columns:
-        field = {"field": column, "type": types.get(column, "double")}
-        field["optional"] = column in OPTIONAL + ["absorbed"]
-        if column in TIMES:
+        kind, is_optional = FIELDS[column]
+        field = {"field": column, "type": TYPES[kind], "optional": is_optional}
+        if kind == "timestamp":
             field |= {"name": TIMESTAMP, "version": 1}
         expected.append(field)
     whole = {"type": "struct", "name": "tstar.Trip", "version": 1, "optional": False}
@@ -145,6 +148,8 @@ def from_topic(file, columns, partitions, device):
 
 def main(folder, value_format, partitions, device, kills, freezes):
     folder, partitions = pathlib.Path(folder), int(partitions)
+    for column, kind, constraint in COLUMN.findall((folder / "trips.sql").read_text()):
+        FIELDS[column] = kind, not constraint
     export, columns = exported(folder / "export.csv")
     for column in columns:
         is_set = any(row[column] not in [None, ""] for row in export.values())
