@@ -45,7 +45,7 @@ impl Outline {
     /// The time of its id.
     ///
     /// # Panics
-    /// No mint point is live, which [`decide`] does not leave behind.
+    /// No mint point is live, which [`super::change::decide`] does not leave behind.
     #[must_use]
     pub fn t_star_ms(&self) -> DeviceTime {
         self.points.live().expect("one id of a segment is live").0
