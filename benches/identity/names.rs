@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::timeline::{Arrival, day_of};
+use tstar::internals::segment::Arrival;
+use tstar::internals::timeline::day_of;
 
 use crate::log::slot_of;
 use crate::pass::{Change, History, NONE, Watcher};
@@ -43,7 +44,8 @@ impl Changes {
             Arrival::End => &mut self.end,
             Arrival::Beginning => &mut self.beginning,
             Arrival::Merge => &mut self.merge,
-            Arrival::New | Arrival::Inside => &mut self.other,
+            // The log has no stops: nothing splits a trip or turns it into a stop.
+            Arrival::New | Arrival::Inside | Arrival::Split | Arrival::Turn => &mut self.other,
         } += 1;
     }
 }

@@ -211,6 +211,8 @@ impl Device {
             });
             return Ok(Change { arrived, arrival, trip, before: span, retired: NONE });
         }
+        let divides = [Arrival::Split, Arrival::Turn].contains(&arrival);
+        ensure!(!divides, "a sample split a trip, or made a stop of it");
         let found = self.open.iter().rev().find(|&&(other, _)| other == t_star_ms);
         let &(_, trip) = found.context("a trip changed its t_star")?;
         let mut retired = NONE;
