@@ -136,9 +136,7 @@ impl Reading<'_> {
                 });
             let mut own = roots.filter(|(_, root)| *root != Root::Foreign).peekable();
             let Some((likely, _)) = own.peek().copied() else {
-                return Err(Undetected::Unknown(
-                    "it is XML, but not GPX; convert it to GPX, or export it as CSV or JSON".into(),
-                ));
+                return Err(Undetected::Unknown(foreign_xml()));
             };
             if let Some((format, _)) = own.find(|(_, root)| *root != Root::Unknown) {
                 return Ok(format);
@@ -148,6 +146,15 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// What is wrong with XML of no known format.
+fn foreign_xml() -> String {
+    let is_xml = |format: &InputFormat| matches!(definition(*format).framing, Framing::Elements(_));
+    let known = InputFormat::ALL.iter().filter(|format| is_xml(format));
+    let known: Vec<_> = known.map(|format| format.name().to_uppercase()).collect();
+    let known = known.join(" or ");
+    format!("it is XML, but not {known}; convert it to {known}, or export it as CSV or JSON")
 }
 
 /// Whether a line is one JSON value.
