@@ -276,7 +276,8 @@ pub(crate) type AskKeys = Arc<dyn Fn() -> BoxFuture<'static, KeysAnswer> + Send 
 pub(crate) type KeysAnswer = Result<Vec<NamedKey>>;
 
 /// Declares a trait of operations, and implements it for [`AnyStore`]. Each operation has the value
-/// of its `Ok`; its label in the metrics, or `untimed`; and a default, or `;`.
+/// of its `Ok`; its label in the metrics, or `untimed`; and a default, or `;`. The operations of
+/// tables are those of each kind of store; where one has a default, of servers alone.
 macro_rules! store_operations {
     ($(#[$docs:meta])* pub trait $trait:ident over $over:ident {$(
         $(#[$doc:meta])*
@@ -333,8 +334,10 @@ macro_rules! store_operations {
         }
 
         impl $trait for $crate::store::sqlite::SqliteStore {$(
-            async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
-                Self::$name($self $(, $arg)*).await
+            $crate::store::any::store_operations! { @own $body
+                async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
+                    Self::$name($self $(, $arg)*).await
+                }
             }
         )+}
 
@@ -348,11 +351,15 @@ macro_rules! store_operations {
 
         #[cfg(feature = "internals")]
         impl $trait for $crate::store::memory::MemoryStore {$(
-            async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
-                Self::$name($self $(, $arg)*).await
+            $crate::store::any::store_operations! { @own $body
+                async fn $name(&$self $(, $arg: $kind)*) -> $crate::store::Result<$ok> {
+                    Self::$name($self $(, $arg)*).await
+                }
             }
         )+}
     };
+    (@own ; $($operation:tt)*) => { $($operation)* };
+    (@own { $($default:tt)* } $($operation:tt)*) => {};
     (@ untimed $self:ident $($call:tt)*) => { $crate::store::any::either!($self, $($call)*) };
     (@ guided $self:ident claimed $args:tt) => {
         $crate::store::any::store_operations!(

@@ -61,7 +61,9 @@ store_operations! {
         fn tags(&self, device_id: &str, span: TimeSpan) -> Vec<Tag> = "tags";
 
         /// [`SideTables::tags`] for a writer: sees writes in progress, too, and costs more.
-        fn tags_to_change(&self, device_id: &str, span: TimeSpan) -> Vec<Tag> = "tags_to_change";
+        fn tags_to_change(&self, device_id: &str, span: TimeSpan) -> Vec<Tag> = "tags_to_change" {
+            self.tags(device_id, span)
+        }
 
         /// Writes a tag if the one with its id and key still has the revision `replaced`, or if
         /// there is none and `replaced` is `None`. Returns whether it was written.

@@ -172,10 +172,6 @@ impl SqliteStore {
         self.select("reading tags", select, params![device_id, span.0.0, span.1.0], read_sql)
     }
 
-    pub(super) async fn tags_to_change(&self, device_id: &str, span: TimeSpan) -> Result<Vec<Tag>> {
-        self.tags(device_id, span).await
-    }
-
     pub(super) async fn put_tag(
         &self,
         device_id: &str,
@@ -238,10 +234,6 @@ impl MemoryStore {
         };
         let found = state.tags.iter().filter(|(key, _)| is_wanted(key));
         Ok(found.map(|(_, tag)| tag.clone()).collect())
-    }
-
-    pub(super) async fn tags_to_change(&self, device_id: &str, span: TimeSpan) -> Result<Vec<Tag>> {
-        self.tags(device_id, span).await
     }
 
     pub(super) async fn put_tag(
