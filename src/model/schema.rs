@@ -34,19 +34,26 @@ impl fmt::Display for SchemaId {
 #[error("`{0}` is not the id of a schema")]
 pub struct SchemaIdError(String);
 
-impl From<SchemaId> for String {
-    fn from(id: SchemaId) -> Self {
-        id.to_string()
-    }
+/// Conversions for serde, by the text of a type.
+macro_rules! convert_by_text {
+    ($($type:ident)+) => {$(
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = SchemaIdError;
+
+            fn try_from(text: String) -> Result<Self, SchemaIdError> {
+                text.parse()
+            }
+        }
+    )+};
 }
 
-impl TryFrom<String> for SchemaId {
-    type Error = SchemaIdError;
-
-    fn try_from(text: String) -> Result<Self, SchemaIdError> {
-        text.parse()
-    }
-}
+convert_by_text!(SchemaId SchemaSubject);
 
 impl FromStr for SchemaId {
     type Err = SchemaIdError;
@@ -80,20 +87,6 @@ impl fmt::Display for SchemaSubject {
             Self::Id(id) => id.fmt(f),
             Self::Until(partition, offset) => write!(f, "{partition}:{offset}"),
         }
-    }
-}
-
-impl From<SchemaSubject> for String {
-    fn from(subject: SchemaSubject) -> Self {
-        subject.to_string()
-    }
-}
-
-impl TryFrom<String> for SchemaSubject {
-    type Error = SchemaIdError;
-
-    fn try_from(text: String) -> Result<Self, SchemaIdError> {
-        text.parse()
     }
 }
 
