@@ -47,6 +47,14 @@ macro_rules! define_fields {
                     Self::Ignition => &["ignition"],
                 }
             }
+
+            /// The reading that it is.
+            pub(super) fn reading(self) -> Option<ReadingKind> {
+                match self {
+                    $(Self::$kind => Some(ReadingKind::$kind),)*
+                    _ => None,
+                }
+            }
         }
     };
 }

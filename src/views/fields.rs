@@ -7,6 +7,7 @@ use super::TripJson;
 use super::form::PointView;
 use super::trip_json::reading;
 use crate::codec::trip_row::TripRow;
+use crate::model::reading::readings;
 use crate::model::time::format_time;
 use crate::timeline::{READINGS, ReadingKind};
 
@@ -196,26 +197,23 @@ pub(super) fn columns() -> impl Iterator<Item = &'static Column> + Clone {
     COLUMNS.iter().copied().flatten()
 }
 
-macro_rules! reading {
-    ($name:literal, $kind:ident) => {
-        column!($name, Double, true, |it| {
-            reading(ReadingKind::$kind, &it.sample).map(Value::Double)
-        })
+macro_rules! define_point_columns {
+    ($($kind:ident: $raw:ident, $quanta:ident, $present:ident $details:tt)*) => {
+        /// The columns of samples: five, and one for each reading.
+        pub(super) static POINT_COLUMNS: [Column<ReadPoint>; 5 + READINGS] = [
+            column!("trip_id", Text, false, |it| Some(Value::Text(it.trip_id))),
+            column!("device_id", Text, false, |it| Some(Value::Text(it.device_id))),
+            column!("time", Time, false, |it| Some(Value::Int64(it.sample.time_ms.ms()))),
+            column!("lat", Double, false, |it| Some(Value::Double(it.sample.lat()))),
+            column!("lon", Double, false, |it| Some(Value::Double(it.sample.lon()))),
+            $(column!(stringify!($raw), Double, true, |it| {
+                reading(ReadingKind::$kind, &it.sample).map(Value::Double)
+            }),)*
+        ];
     };
 }
 
-/// The columns of samples: five, and one for each reading.
-pub(super) static POINT_COLUMNS: [Column<ReadPoint>; 5 + READINGS] = [
-    column!("trip_id", Text, false, |it| Some(Value::Text(it.trip_id))),
-    column!("device_id", Text, false, |it| Some(Value::Text(it.device_id))),
-    column!("time", Time, false, |it| Some(Value::Int64(it.sample.time_ms.ms()))),
-    column!("lat", Double, false, |it| Some(Value::Double(it.sample.lat()))),
-    column!("lon", Double, false, |it| Some(Value::Double(it.sample.lon()))),
-    reading!("speed_mps", Speed),
-    reading!("heading_deg", Heading),
-    reading!("altitude_m", Altitude),
-    reading!("accuracy_m", Accuracy),
-];
+readings!(define_point_columns);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! Names of fields in larger languages of Europe.
 
+use crate::model::reading::ReadingKind;
 use crate::source::fields::Field;
 
 /// Names of a field, in lower case, without separators and accents: the best first. A name that
@@ -58,26 +59,6 @@ fn names(field: Field) -> &'static str {
 /// Names of a field that samples need not have, as [`names`].
 fn optional_names(field: Field) -> &'static str {
     match field {
-        Field::Speed => {
-            "speed gpsspeed groundspeed velocity vel spd speedkmh speedkph kmh kph speedmph mph \
-             speedms speedmps speedknots knots speedkn speedmeterspersecond speedmilesperhour \
-             geschwindigkeit tempo vitesse velocidad velocita snelheid predkosc hastighet \
-             hastighed fart velocidade nopeus rychlost sebesseg viteza"
-        }
-        Field::Heading => {
-            "heading bearing course direction azimuth cog hdg headingdegrees richtung \
-             fahrtrichtung kurs cap rumbo direccion direzione rotta richting koers kierunek \
-             riktning retning direcao rumo suunta smer irany directie"
-        }
-        Field::Altitude => {
-            "altitude alt elevation ele gpsaltitude height hohe hoehe altitud altitudine quota \
-             hoogte wysokosc hojd hoyde hojde hoejde korkeus vyska magassag"
-        }
-        Field::Accuracy => {
-            "accuracy horizontalaccuracy acc hacc accuracymeters genauigkeit precision precisione \
-             nauwkeurigheid dokladnosc noggrannhet nojagtighed noyaktighet precisao tarkkuus \
-             presnost pontossag"
-        }
         Field::Driver => {
             "driver driverid drivername driveruniqueid fahrer fahrername conducteur chauffeur \
              conductor autista conducente bestuurder kierowca forare forer foerer sjafor condutor \
@@ -88,7 +69,7 @@ fn optional_names(field: Field) -> &'static str {
              contacto encendido ignicion accensione quadro ontsteking contactslot zaplon stacyjka \
              tandning taending tenning ignicao virta sytytys zapalovani gyujtas motor moteur motore"
         }
-        Field::DeviceId | Field::Time | Field::Lat | Field::Lon => "",
+        reading => reading.reading().map_or("", ReadingKind::guesses),
     }
 }
 

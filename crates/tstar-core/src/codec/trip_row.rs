@@ -7,7 +7,7 @@ use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::segment::{Class, Kind, MintPoints, Segment, SegmentRules};
-use crate::timeline::{LegFilter, Path, PathStats, day_of};
+use crate::timeline::{LegFilter, Path, PathStats, ReadingKind, day_of};
 
 /// A stored row that is not a valid trip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -180,7 +180,7 @@ impl TripRow {
             partition: 0,
             samples: samples_of(path.len()),
             distance_m: derived.distance_m,
-            max_speed_mps: derived.max_speed_mps,
+            max_speed_mps: derived.max(ReadingKind::Speed),
             start_lat: first.lat(),
             start_lon: first.lon(),
             end_lat: last.lat(),

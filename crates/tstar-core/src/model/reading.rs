@@ -3,12 +3,14 @@
 use super::sample::OutOfRange;
 
 /// Calls a macro with the list of readings. An entry here, and its two fields in
-/// `schema/path.proto`, make a reading: decoders read it, samples hold it and paths store it. The
-/// program does not compile until it also has its names in proposals and its column in exports.
+/// `schema/path.proto`, make a reading: decoders read it, proposals find it, samples hold it, paths
+/// store it, and exports of samples have it.
 ///
 /// `Kind: field of RawSample, field of Sample, bitmap in a path { details }`, where
 /// - `tags` are the field numbers of column and bitmap in `schema/path.proto`,
 /// - `names` are the canonical name in a record and its aliases,
+/// - `guesses` are the names that a proposal takes for it, in lower case without separators, the
+///   best first,
 /// - `quanta` is the accepted range, in quanta, and the number of quanta per unit,
 /// - `docs` describe the two fields.
 #[macro_export]
@@ -19,12 +21,24 @@ macro_rules! readings {
             Speed: speed_mps, speed_cmps, speed_present {
                 tags: [5, 9],
                 names: ["speed"],
+                guesses: [
+                    "speed gpsspeed groundspeed velocity vel spd speedkmh speedkph kmh kph"
+                    "speedmph mph speedms speedmps speedknots knots speedkn"
+                    "speedmeterspersecond speedmilesperhour geschwindigkeit tempo vitesse"
+                    "velocidad velocita snelheid predkosc hastighet hastighed fart velocidade"
+                    "nopeus rychlost sebesseg viteza"
+                ],
                 quanta: (0, 100_000, 100),
                 docs: ["Speed, m/s, 0 to 1,000.", "Speed, 0.01 m/s."],
             }
             Heading: heading_deg, heading_ddeg, heading_present {
                 tags: [6, 10],
                 names: ["heading", "bearing", "course"],
+                guesses: [
+                    "heading bearing course direction azimuth cog hdg headingdegrees richtung"
+                    "fahrtrichtung kurs cap rumbo direccion direzione rotta richting koers"
+                    "kierunek riktning retning direcao rumo suunta smer irany directie"
+                ],
                 quanta: (0, 3600, 10),
                 docs: [
                     "Heading from north, degrees, 0 to 360.",
@@ -34,12 +48,22 @@ macro_rules! readings {
             Altitude: altitude_m, altitude_dm, altitude_present {
                 tags: [7, 11],
                 names: ["altitude"],
+                guesses: [
+                    "altitude alt elevation ele gpsaltitude height hohe hoehe altitud"
+                    "altitudine quota hoogte wysokosc hojd hoyde hojde hoejde korkeus vyska"
+                    "magassag"
+                ],
                 quanta: (-120_000, 1_000_000, 10),
                 docs: ["Altitude, m, -12,000 to 100,000.", "Altitude, 0.1 m."],
             }
             Accuracy: accuracy_m, accuracy_dm, accuracy_present {
                 tags: [8, 12],
                 names: ["accuracy"],
+                guesses: [
+                    "accuracy horizontalaccuracy acc hacc accuracymeters genauigkeit"
+                    "precision precisione nauwkeurigheid dokladnosc noggrannhet nojagtighed"
+                    "noyaktighet precisao tarkkuus presnost pontossag"
+                ],
                 quanta: (0, 1_000_000_000, 10),
                 docs: ["Accuracy, m, 0 to 100,000,000.", "Accuracy, 0.1 m."],
             }
@@ -56,6 +80,7 @@ macro_rules! define_kinds {
     ($($kind:ident: $raw:ident, $field:ident, $present:ident {
         tags: $tags:tt,
         names: $names:tt,
+        guesses: [$guess:literal $($more_guesses:literal)*],
         quanta: ($min:literal, $max:literal, $per_unit:literal),
         docs: $docs:tt,
     })*) => {
@@ -77,6 +102,7 @@ macro_rules! define_kinds {
         const SPECS: &[ReadingSpec] = &[$(
             ReadingSpec {
                 names: &$names,
+                guesses: concat!($guess $(, " ", $more_guesses)*),
                 column: stringify!($field),
                 min: $min,
                 max: $max,
@@ -91,6 +117,7 @@ readings!(define_kinds);
 /// What is known of a reading.
 struct ReadingSpec {
     names: &'static [&'static str],
+    guesses: &'static str,
     column: &'static str,
     min: i32,
     max: i32,
@@ -113,6 +140,13 @@ impl ReadingKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.names()[0]
+    }
+
+    /// Names of foreign records that a proposal takes for it, in lower case and without separators,
+    /// separated by spaces: the best first.
+    #[must_use]
+    pub const fn guesses(self) -> &'static str {
+        self.spec().guesses
     }
 
     /// Name of the column in `schema/path.proto`, which is also the field of
@@ -220,8 +254,9 @@ impl ReadingSet {
     }
 }
 
-/// An optional measurement of a sample, in quanta. Uses no more memory than an `i32`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// An optional measurement of a sample, in quanta; an absent one is less than any other. Uses no
+/// more memory than an `i32`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading(i32);
 
 impl Reading {

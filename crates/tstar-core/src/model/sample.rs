@@ -12,6 +12,7 @@ macro_rules! define_samples {
     ($($kind:ident: $raw:ident, $field:ident, $present:ident {
         tags: $tags:tt,
         names: $names:tt,
+        guesses: $guesses:tt,
         quanta: $quanta:tt,
         docs: [$raw_doc:literal, $doc:literal],
     })*) => {

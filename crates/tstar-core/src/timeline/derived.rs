@@ -1,10 +1,10 @@
-//! Statistics of a path: distance, maximum speed, bbox.
+//! Statistics of a path: distance, maximum of each reading, bbox.
 //!
 //! Computed from the quantised samples in time order, never summed up in arrival order. The
 //! mathematics library gives the same bits on every host, so the same path always gives the same
 //! row.
 
-use super::{LegFilter, Path, ReadingKind, Sample};
+use super::{LegFilter, Path, READINGS, Reading, ReadingKind, Sample};
 
 /// Mean radius of the earth (IUGG), m.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
@@ -16,8 +16,8 @@ pub struct PathStats {
     pub distance_m: f64,
     /// The legs that do not count; `None` if every leg counts.
     pub jumps: Option<Jumps>,
-    /// Largest reported speed, m/s; `None` if no sample reports one.
-    pub max_speed_mps: Option<f64>,
+    /// Largest value of each reading, in the order of [`ReadingKind::ALL`].
+    pub max: [Reading; READINGS],
     /// Southernmost latitude, degrees.
     pub min_lat: f64,
     /// Westernmost longitude, degrees. A path across the antimeridian is not unwrapped.
@@ -44,13 +44,15 @@ impl PathStats {
         let first = path.first();
         let (mut south, mut north) = (first.lat_e7, first.lat_e7);
         let (mut west, mut east) = (first.lon_e7, first.lon_e7);
-        let mut fastest = None;
+        let mut max = [Reading::ABSENT; READINGS];
         let (mut distance_m, mut jumps) = (0.0, Jumps::default());
         let (mut previous, mut previous_ms) = (TrigPoint::from_sample(first), first.time_ms);
         for sample in path.iter() {
             (south, north) = (south.min(sample.lat_e7), north.max(sample.lat_e7));
             (west, east) = (west.min(sample.lon_e7), east.max(sample.lon_e7));
-            fastest = fastest.max(sample.speed_cmps.get());
+            for (max, reading) in max.iter_mut().zip(sample.readings()) {
+                *max = (*max).max(reading);
+            }
             let point = TrigPoint::from_sample(&sample);
             let (leg_m, leg_ms) = (previous.distance_m(&point), sample.time_ms - previous_ms);
             if legs.is_jump(leg_m, leg_ms) {
@@ -65,12 +67,18 @@ impl PathStats {
         Self {
             distance_m,
             jumps: legs.max_speed_cmps.map(|_| jumps),
-            max_speed_mps: fastest.map(|quanta| ReadingKind::Speed.in_units(quanta)),
+            max,
             min_lat: degrees(south),
             min_lon: degrees(west),
             max_lat: degrees(north),
             max_lon: degrees(east),
         }
+    }
+
+    /// Largest value of a reading, in its unit; `None` if no sample has one.
+    #[must_use]
+    pub fn max(&self, kind: ReadingKind) -> Option<f64> {
+        self.max[kind as usize].get().map(|quanta| kind.in_units(quanta))
     }
 }
 
@@ -153,11 +161,14 @@ mod tests {
     fn computes_bbox_and_maximum_speed() {
         let derived =
             all_legs(&path(&[(1.0, 7.0, Some(3.0)), (2.0, 5.0, Some(12.34)), (-1.5, 6.0, None)]));
-        assert_eq!(derived.max_speed_mps, Some(12.34));
+        assert_eq!(derived.max(ReadingKind::Speed), Some(12.34));
         let bbox = (derived.min_lat, derived.min_lon, derived.max_lat, derived.max_lon);
         assert_eq!(bbox, (-1.5, 5.0, 2.0, 7.0));
         let stationary = all_legs(&path(&[(1.0, 7.0, None), (1.0, 7.0, None)]));
-        assert_eq!((stationary.distance_m, stationary.max_speed_mps), (0.0, None));
+        assert_eq!(stationary.distance_m, 0.0);
+        for kind in ReadingKind::ALL {
+            assert_eq!(stationary.max(kind), None, "{kind:?}");
+        }
     }
 
     #[test]
