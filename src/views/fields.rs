@@ -240,21 +240,28 @@ mod tests {
         }
     }
 
-    /// Which it gets in JSON, and shows with names and units of its own.
+    /// Texts and numbers by their names, all but those that it shows in its own way.
     #[test]
     fn the_page_shows_the_fields() {
+        let detail = include_str!("../http/page/detail.js");
+        let (before, rest) = detail.split_once("const SHOWN = [").unwrap();
+        let (apart, after) = rest.split_once("];").unwrap();
         let page = [
-            include_str!("../http/page/detail.js"),
+            before,
+            after,
             include_str!("../http/page/map.js"),
             include_str!("../http/page/trips.js"),
             include_str!("../http/page/devices.js"),
         ];
-        let words =
-            page.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));
-        let words: Vec<_> = words.collect();
-        // It shows the difference of start and end, and trips only.
-        for name in OWN_FIELDS.iter().filter(|name| !["duration_s", "kind"].contains(name)) {
-            assert!(words.contains(name), "{name}");
+        let words = |text: &'static str| text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let used: Vec<_> = page.into_iter().flat_map(words).collect();
+        let apart: Vec<_> = words(apart).filter(|name| !name.is_empty()).collect();
+        for name in OWN_FIELDS {
+            let is_fact = columns().any(|it| it.name == *name && it.kind != Kind::Ids);
+            // It shows trips only.
+            let is_used = used.contains(name) || *name == "kind";
+            assert!(if apart.contains(name) { is_used } else { is_fact || is_used }, "{name}");
         }
+        assert!(apart.iter().all(|name| OWN_FIELDS.contains(name)), "{apart:?}");
     }
 }

@@ -11,6 +11,20 @@ const MATCHES = {
   covers: ["covers", "is not the id of a trip, but this trip covers its time."],
 };
 
+/** Texts that other parts of the page show; other texts and numbers are facts by their names. */
+const SHOWN = ["id", "device_id", "kind", "t_star", "start_time", "end_time"];
+
+/** How values are shown, by the unit at the end of the name. */
+const UNITS = { mps: speed, m: distance, s: (s) => duration(s * 1000) };
+
+/** The label and the text of a field. */
+function fact([name, value]) {
+  const [, words, unit] = /^(.+?)(?:_(mps|m|s))?$/.exec(name);
+  const label = words[0].toUpperCase() + words.slice(1).replaceAll("_", " ");
+  if (unit) return [label, UNITS[unit](value)];
+  return [label, typeof value === "number" ? count(value) : visible(String(value))];
+}
+
 const ident = (text) => make("bdi", "ident", visible(text));
 
 function button(text, onClick, className = "button") {
@@ -108,18 +122,10 @@ export class Detail {
   }
 
   facts(trip) {
-    const rows = [
-      ["Duration", duration(trip.endMs - trip.startMs)],
-      ["Distance", distance(trip.distance_m)],
-      ["Average", speed(trip.avg_speed_mps)],
-      ["Maximum", speed(trip.max_speed_mps)],
-      // Only where a rule tells them apart from other legs.
-      ...(Number.isInteger(trip.jumps) ? [["Jumps", count(trip.jumps)]] : []),
-      ["Samples", count(trip.samples)],
-      ["Driver", trip.driver === null ? "–" : visible(trip.driver)],
-      ["t*", moment(trip.starMs).slice(11)],
-      ["Version", String(trip.version)],
-    ];
+    const isFact = ([name, value]) =>
+      ["string", "number"].includes(typeof value) && !SHOWN.includes(name);
+    const rows = Object.entries(trip.fields).filter(isFact).map(fact);
+    rows.push(["t*", moment(trip.starMs).slice(11)]);
     const cells = rows.map(([name, value]) =>
       make("div", "", [make("dt", "", name), make("dd", "", make("bdi", "", value))]));
     return make("dl", "numbers", cells);

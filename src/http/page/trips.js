@@ -2,10 +2,11 @@
 
 import { DAY, dayOf, starOf } from "./format.js";
 
-/** A trip of the API with its times as ms. */
+/** A trip of the API with its `fields`, and with its times as ms. */
 export function timed(trip) {
   return {
     ...trip,
+    fields: trip,
     startMs: Date.parse(trip.start_time),
     endMs: Date.parse(trip.end_time),
     starMs: Date.parse(trip.t_star),
