@@ -197,7 +197,7 @@ impl Decoder {
         text: &mut String,
     ) -> Result<DecodedSample, NoSample> {
         self.check_conditions(fields, outer, context)?;
-        Ok(fields.sample(&self.shape, context.order, text)?)
+        fields.sample(&self.shape, context.order, text)
     }
 
     /// Completes the values of a record from around it, and checks whether it is to be read.

@@ -7,7 +7,7 @@ use super::repeated_hour::RepeatedHours;
 use super::shape::Shape;
 use super::text::short;
 use super::value::{Commas, Value, in_parts, metres_per_second, nth_part};
-use super::{DecodedSample, SampleError, Span};
+use super::{DecodedSample, NoSample, SampleError, Span};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reading::{ReadingKind, ReadingSet};
 use crate::model::reason::DeadReason;
@@ -187,8 +187,9 @@ impl<'a> Fields<'a> {
 
     /// The value of a [`Place::Extra`].
     pub(super) fn extra(&self, index: usize) -> Value<'_> {
-        let mut slots = self.slots[Field::COUNT..].iter().chain(&self.extras);
-        slots.nth(index).map_or(Value::Absent, |slot| self.stored(slot.value))
+        let first = self.slots[Field::COUNT..].get(index);
+        let slot = first.or_else(|| self.extras.get(index.wrapping_sub(FIRST_EXTRAS)));
+        slot.map_or(Value::Absent, |slot| self.stored(slot.value))
     }
 
     /// Records a name that occurs twice in one object.
@@ -245,7 +246,7 @@ impl<'a> Fields<'a> {
         shape: &Shape,
         order: Option<&RepeatedHours>,
         text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
+    ) -> Result<DecodedSample, NoSample> {
         self.check_names(shape)?;
         let before = text.len();
         let decoded = self.build(shape, order, text);
@@ -255,12 +256,13 @@ impl<'a> Fields<'a> {
         decoded
     }
 
+    #[inline]
     fn build(
         &self,
         shape: &Shape,
         order: Option<&RepeatedHours>,
         text: &mut String,
-    ) -> Result<DecodedSample, Box<SampleError>> {
+    ) -> Result<DecodedSample, NoSample> {
         let device = self.device(text)?;
         let hours = order.map(|order| (order, &text[device.start as usize..device.end as usize]));
         let time_ms = self.time(shape, hours)?;
@@ -373,32 +375,37 @@ impl<'a> Fields<'a> {
         ms.map(DeviceTime).or_else(|message| fault(DeadReason::BadTime, message))
     }
 
+    #[inline]
     fn number(&self, field: Field) -> Result<Option<f64>, Box<SampleError>> {
-        let value = self.value(field);
-        let parsed = |text: &str| match text.parse() {
-            Ok(number) => Ok(Some(number)),
-            Err(_) => bad_type(field, value, "a number"),
-        };
         #[expect(
             clippy::cast_precision_loss,
             reason = "no field has integers of over 2^53 in range"
         )]
-        match value {
+        match self.value(field) {
             Value::Absent => Ok(None),
             Value::Float(value) => Ok(Some(value)),
             Value::Signed(value) => Ok(Some(value as f64)),
             Value::Unsigned(value) => Ok(Some(value as f64)),
+            other => self.parsed(field, other),
+        }
+    }
+
+    /// The number that a text is.
+    #[inline(never)]
+    fn parsed(&self, field: Field, value: Value<'_>) -> Result<Option<f64>, Box<SampleError>> {
+        let number = match value {
             Value::Cell(text) => {
                 // No thousands are degrees.
                 let is_place = matches!(field, Field::Lat | Field::Lon);
                 let is_open = is_place && self.commas == Commas::ThousandsOrPoints;
                 let commas = if is_open { Commas::Points } else { self.commas };
-                parsed(&commas.to_points(text.trim_ascii()))
+                commas.to_points(text.trim_ascii()).parse()
             }
-            Value::Text(text) if is_none(field, text) => Ok(None),
-            Value::Text(text) => parsed(text.trim_ascii()),
-            Value::Bool(_) | Value::Nested(_) => bad_type(field, value, "a number"),
-        }
+            Value::Text(text) if is_none(field, text) => return Ok(None),
+            Value::Text(text) => text.trim_ascii().parse(),
+            _ => return bad_type(field, value, "a number"),
+        };
+        number.map(Some).or_else(|_| bad_type(field, value, "a number"))
     }
 
     /// The ignition, and whether it is a word that is not known: that loses it, not the sample.
@@ -477,10 +484,12 @@ fn put(value: Value<'_>, text: &mut String) -> Option<Span> {
     Some(super::span(start, text.len()))
 }
 
+#[cold]
 fn fault<T>(reason: DeadReason, message: String) -> Result<T, Box<SampleError>> {
     Err(Box::new(SampleError::new(reason, message)))
 }
 
+#[cold]
 fn bad_type<T>(field: Field, value: Value<'_>, expected: &str) -> Result<T, Box<SampleError>> {
     let name = field.name();
     fault(DeadReason::BadType, format!("{name} is {}; it needs {expected}", value.display()))

@@ -42,6 +42,7 @@ pub struct RecordPosition {
 
 impl RecordPosition {
     /// Adds an entry whose raw bytes are already in the batch.
+    #[inline]
     pub fn push(
         &self,
         batch: &mut Batch,
@@ -109,8 +110,8 @@ impl Decoder {
         if !is_list && self.shape.outer.is_empty() {
             let text = &mut batch.text;
             let before = text.len();
-            let decoded = self.decode((record.schema_id, value), &record.context, text);
-            let content = decoded.and_then(|it| checked(it, record.check, text, before));
+            let mut content = self.decode((record.schema_id, value), &record.context, text);
+            check_device(&mut content, record.check, (text, before));
             position.push_record(batch, value, content);
             return if max == 0 { Err(TooManySamples) } else { Ok(1) };
         }
@@ -166,20 +167,17 @@ impl Decoder {
     }
 }
 
-/// The sample, unless its device id fails the check; the text is then as before.
-fn checked(
-    decoded: DecodedSample,
+/// Replaces a sample whose device id fails the check by the error; the text is then as before.
+fn check_device(
+    content: &mut Result<DecodedSample, NoSample>,
     check: CheckDevice<'_>,
-    text: &mut String,
-    before: usize,
-) -> Result<DecodedSample, NoSample> {
+    (text, before): (&mut String, usize),
+) {
+    let Ok(decoded) = content else { return };
     let device = &text[decoded.device.start as usize..decoded.device.end as usize];
-    match check(device) {
-        Ok(()) => Ok(decoded),
-        Err(error) => {
-            text.truncate(before);
-            Err(Box::new(error).into())
-        }
+    if let Err(error) = check(device) {
+        text.truncate(before);
+        *content = Err(Box::new(error).into());
     }
 }
 
@@ -323,8 +321,8 @@ impl Splitter<'_, '_> {
         let (context, out) = (&self.input.context, &mut self.batch.text);
         let before = out.len();
         let decoded = read.map_err(NoSample::from);
-        let decoded = decoded.and_then(|it| self.decoder.complete(it, outer, context, out));
-        let content = decoded.and_then(|it| checked(it, self.input.check, out, before));
+        let mut content = decoded.and_then(|it| self.decoder.complete(it, outer, context, out));
+        check_device(&mut content, self.input.check, (out, before));
         self.emit(text, content);
     }
 

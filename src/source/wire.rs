@@ -52,14 +52,15 @@ impl<'de> Bytes<'de> {
     #[inline]
     pub(super) fn take_bytes(&mut self, count: u64) -> Result<&'de [u8], WireError> {
         let split = usize::try_from(count).ok().and_then(|count| self.0.split_at_checked(count));
-        let Some((taken, rest)) = split else {
-            let left = self.0.len();
-            return Err(WireError::new(format!(
-                "a value of {count} bytes begins where {left} are left"
-            )));
-        };
+        let Some((taken, rest)) = split else { return Err(self.too_short(count)) };
         self.0 = rest;
         Ok(taken)
+    }
+
+    #[cold]
+    fn too_short(self, count: u64) -> WireError {
+        let left = self.0.len();
+        WireError::new(format!("a value of {count} bytes begins where {left} are left"))
     }
 
     #[inline]
@@ -83,11 +84,15 @@ impl<'de> Bytes<'de> {
                 return Ok(value);
             }
         }
-        Err(WireError::new(if self.0.len() < 10 {
-            "they end within a number"
-        } else {
-            "a number has more than 64 bits"
-        }))
+        Err(self.no_number())
+    }
+
+    #[cold]
+    fn no_number(self) -> WireError {
+        WireError::new(match self.0.len() {
+            ..10 => "they end within a number",
+            _ => "a number has more than 64 bits",
+        })
     }
 
     /// Takes a number of Avro.
@@ -100,10 +105,13 @@ impl<'de> Bytes<'de> {
     #[inline]
     pub(super) fn text_bytes(&mut self) -> Result<&'de [u8], WireError> {
         let length = self.long()?;
-        let length =
-            u64::try_from(length).map_err(|_| WireError::new(format!("a length is {length}")))?;
-        self.take_bytes(length)
+        self.take_bytes(u64::try_from(length).map_err(|_| negative(length))?)
     }
+}
+
+#[cold]
+fn negative(length: i64) -> WireError {
+    WireError::new(format!("a length is {length}"))
 }
 
 /// The integer that a zigzag number encodes.

@@ -21,7 +21,7 @@ const MAX_STEPS: usize = 4096;
 
 /// How a datum is read.
 #[derive(Debug)]
-pub(super) struct Plan(Step);
+pub(super) struct Plan(Vec<Step>);
 
 /// What to do with a value.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Plan {
     /// The plan for a schema; `None` if it has too many steps.
     pub(crate) fn new(types: &[Type], schema: usize, root: &Node) -> Option<Self> {
         match step(types, schema, Some(root), (0, &mut 0))? {
-            step @ Step::Record(_) => Some(Self(step)),
+            Step::Record(steps) => Some(Self(steps)),
             _ => None,
         }
     }
@@ -73,7 +73,7 @@ impl Plan {
         fields: &mut Fields<'de>,
     ) -> Option<()> {
         let mut run = Run { rest: Bytes(datum), schema, unit };
-        run.step(&self.0, fields)?;
+        run.record(&self.0, fields)?;
         run.rest.is_empty().then_some(())
     }
 }
@@ -144,7 +144,17 @@ struct Run<'s, 'de> {
 }
 
 impl<'de> Run<'_, 'de> {
-    #[inline]
+    fn record(&mut self, steps: &[Step], fields: &mut Fields<'de>) -> Option<()> {
+        steps.iter().try_for_each(|step| match step {
+            Step::Union(variants) => {
+                let variant = usize::try_from(self.rest.long().ok()?).ok()?;
+                self.step(variants.get(variant)?, fields)
+            }
+            step => self.step(step, fields),
+        })
+    }
+
+    #[inline(always)]
     fn step(&mut self, step: &Step, fields: &mut Fields<'de>) -> Option<()> {
         match step {
             Step::Nothing => Some(()),
@@ -156,30 +166,29 @@ impl<'de> Run<'_, 'de> {
                 Some(())
             }
             Step::Take(scalar, targets) => {
-                let value = match scalar {
-                    Scalar::Boolean => match self.rest.array().ok()? {
-                        [on @ (0 | 1)] => Value::Bool(on == 1),
-                        [_] => return None,
-                    },
-                    Scalar::Integer => Value::Signed(self.rest.long().ok()?),
-                    Scalar::Float => {
-                        Value::Float(f32::from_le_bytes(self.rest.array().ok()?).into())
-                    }
-                    Scalar::Double => Value::Float(f64::from_le_bytes(self.rest.array().ok()?)),
-                    Scalar::Text => Value::Text(text(self.rest.text_bytes().ok()?).ok()?),
-                    Scalar::Time(from) => {
-                        Value::Signed(time::in_unit(self.rest.long().ok()?, *from, self.unit)?)
-                    }
-                };
-                fields.offer(targets, value);
+                fields.offer(targets, self.scalar(*scalar)?);
                 Some(())
             }
-            Step::Record(steps) => steps.iter().try_for_each(|step| self.step(step, fields)),
-            Step::Union(steps) => {
-                let variant = usize::try_from(self.rest.long().ok()?).ok()?;
-                self.step(steps.get(variant)?, fields)
-            }
-            Step::Leave => None,
+            Step::Record(steps) => self.record(steps, fields),
+            // A union has no union in it.
+            Step::Union(_) | Step::Leave => None,
         }
+    }
+
+    #[inline(always)]
+    fn scalar(&mut self, scalar: Scalar) -> Option<Value<'de>> {
+        Some(match scalar {
+            Scalar::Boolean => match self.rest.array().ok()? {
+                [on @ (0 | 1)] => Value::Bool(on == 1),
+                [_] => return None,
+            },
+            Scalar::Integer => Value::Signed(self.rest.long().ok()?),
+            Scalar::Float => Value::Float(f32::from_le_bytes(self.rest.array().ok()?).into()),
+            Scalar::Double => Value::Float(f64::from_le_bytes(self.rest.array().ok()?)),
+            Scalar::Text => Value::Text(text(self.rest.text_bytes().ok()?).ok()?),
+            Scalar::Time(from) => {
+                Value::Signed(time::in_unit(self.rest.long().ok()?, from, self.unit)?)
+            }
+        })
     }
 }

@@ -24,6 +24,9 @@ pub(in crate::source) struct Odd;
 #[derive(Clone, Copy)]
 pub(in crate::source) struct Plain<'de> {
     bytes: &'de [u8],
+    /// The same bytes, where they are known to be text: checking long records as a whole would cost
+    /// more than checking the few texts that are used.
+    checked: Option<&'de str>,
     /// Index of the next byte.
     pub(in crate::source) at: usize,
     depth: u8,
@@ -31,7 +34,11 @@ pub(in crate::source) struct Plain<'de> {
 
 impl<'de> Plain<'de> {
     pub(in crate::source) fn new(bytes: &'de [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0 }
+        Self { bytes, checked: None, at: 0, depth: 0 }
+    }
+
+    pub(in crate::source) fn of_text(text: &'de str) -> Self {
+        Self { checked: Some(text), ..Self::new(text.as_bytes()) }
     }
 
     /// Whether nothing but spaces is left.
@@ -75,7 +82,14 @@ impl<'de> Plain<'de> {
     }
 
     fn text(&mut self) -> Result<&'de str, Odd> {
-        std::str::from_utf8(self.string()?).map_err(|_| Odd)
+        let bytes = self.string()?;
+        match self.checked {
+            Some(text) => {
+                let end = self.at - 1;
+                Ok(&text[end - bytes.len()..end])
+            }
+            None => std::str::from_utf8(bytes).map_err(|_| Odd),
+        }
     }
 
     /// The name of a member, and its colon.
@@ -289,15 +303,21 @@ fn number<'v>(text: &[u8]) -> Option<(usize, Value<'v>)> {
     Some((text.len() - after.len(), value))
 }
 
-/// Whether bytes begin with a head. Nearly all are short: two words compare them without a call.
+/// Whether bytes begin with a head. They are compared by words, without a call.
 #[inline(always)]
 fn begins(bytes: &[u8], head: &[u8]) -> bool {
-    let word = |bytes: &[u8]| bytes.first_chunk().map(|word| u64::from_le_bytes(*word));
-    match (head.len().checked_sub(8), bytes.get(..head.len())) {
-        (Some(last @ ..=8), Some(bytes)) => {
-            word(bytes) == word(head) && word(&bytes[last..]) == word(&head[last..])
+    let Some(bytes) = bytes.get(..head.len()) else { return false };
+    match head.len() {
+        8.. => {
+            let mut words = bytes.chunks_exact(8).zip(head.chunks_exact(8));
+            words.all(|(own, known)| own.first_chunk::<8>() == known.first_chunk::<8>())
+                && bytes.last_chunk::<8>() == head.last_chunk::<8>()
         }
-        (_, bytes) => bytes == Some(head),
+        4.. => {
+            bytes.first_chunk::<4>() == head.first_chunk::<4>()
+                && bytes.last_chunk::<4>() == head.last_chunk::<4>()
+        }
+        _ => bytes == head,
     }
 }
 

@@ -26,7 +26,7 @@ impl Splitter<'_, '_> {
             return false;
         }
         let before = (self.batch.entries.len(), self.batch.text.len(), self.batch.raw.len());
-        let mut json = Plain::new(text.as_bytes());
+        let mut json = Plain::of_text(text);
         if (add(self, &mut json).is_ok() && json.is_at_end()) || self.is_over {
             return true;
         }

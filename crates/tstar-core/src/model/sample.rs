@@ -138,8 +138,17 @@ pub(super) fn quanta(
     if !(least..=most).contains(&value) {
         return Err(OutOfRange { field, value, least, most });
     }
-    #[expect(clippy::cast_possible_truncation, reason = "the range above keeps it inside i32")]
-    Ok((value * per_unit).round() as i32)
+    Ok(rounded(value * per_unit))
+}
+
+/// As `f64::round`, which is a call on processors without an instruction for it.
+#[inline]
+fn rounded(quanta: f64) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "the ranges of all values are within i32")]
+    let whole = quanta as i32;
+    // Exact: a float has more digits than its whole part.
+    let rest = quanta - f64::from(whole);
+    whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
 }
 
 #[cold]
@@ -154,6 +163,7 @@ impl Sample {
     ///
     /// # Errors
     /// The first field whose value is outside the range documented at [`RawSample`].
+    #[inline]
     pub fn quantised(raw: &RawSample) -> Result<Self, OutOfRange> {
         if !TEXT_TIMES_MS.contains(&raw.time_ms) {
             return Err(time_out_of_range(raw.time_ms));
@@ -230,6 +240,20 @@ mod tests {
         ] {
             let found = point(from.0, from.1).flat_distance_m(&point(to.0, to.1));
             assert!((found - expected).abs() < 0.5, "{found} m from {from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn rounding_is_that_of_floats() {
+        let below = |value: f64| f64::from_bits(value.to_bits() - 1);
+        let above = |value: f64| f64::from_bits(value.to_bits() + 1);
+        for whole in (0..32).map(|bits| f64::from((1_u32 << bits) - 1)).filter(|it| *it < 2e9) {
+            for part in [0.1, below(0.5), 0.5, above(0.5), 0.9] {
+                for value in [whole + part, below(whole + part), above(whole + part)] {
+                    assert_eq!(f64::from(rounded(value)), value.round(), "{value:?}");
+                    assert_eq!(f64::from(rounded(-value)), -value.round(), "{value:?}");
+                }
+            }
         }
     }
 
