@@ -16,6 +16,9 @@ CREATE TABLE trips (
   version       INTEGER NOT NULL,  -- 2 * offset of the last record that changed the trip
   partition     INTEGER NOT NULL,
   samples       INTEGER NOT NULL,
+  moving_ms     INTEGER,           -- null, like idle_ms: no sample has a speed
+  idle_ms       INTEGER,           -- standing, and the ignition is not off
+  parked_ms     INTEGER NOT NULL,  -- ignition off
   distance_m    REAL    NOT NULL,
   max_speed_mps REAL,
   start_lat     REAL    NOT NULL,

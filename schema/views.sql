@@ -12,6 +12,9 @@ CREATE TABLE trip_rows (
   start_time    TEXT,
   end_time      TEXT,
   duration_s    REAL    NOT NULL,
+  moving_s      REAL,
+  idle_s        REAL,
+  parked_s      REAL    NOT NULL,
   km            REAL    NOT NULL,
   samples       INTEGER NOT NULL,
   max_speed_mps REAL,
@@ -92,8 +95,9 @@ CREATE TRIGGER trips_insert AFTER INSERT ON trips
 WHEN new.kind = 'trip' AND new.bucket = new.start_time - new.start_time % 86400000 BEGIN
   INSERT OR REPLACE INTO trip_rows VALUES (
     new.device_id, new.start_time, new.end_time, new.t_star, NULL, NULL, NULL,
-    (new.end_time - new.start_time) / 1000.0, round(new.distance_m, 1) / 1000.0,
-    new.samples, new.max_speed_mps, new.driver,
+    (new.end_time - new.start_time) / 1000.0,
+    new.moving_ms / 1000.0, new.idle_ms / 1000.0, new.parked_ms / 1000.0,
+    round(new.distance_m, 1) / 1000.0, new.samples, new.max_speed_mps, new.driver,
     new.start_lat, new.start_lon, new.end_lat, new.end_lon,
     new.min_lat, new.min_lon, new.max_lat, new.max_lon, new.version
   );
@@ -112,7 +116,7 @@ CREATE VIEW trip AS
 SELECT id, device_id,
   substr(id, -20, 4) || '-' || substr(id, -16, 2) || '-' || substr(id, -14, 5)
     || ':' || substr(id, -9, 2) || ':' || substr(id, -7) AS t_star,
-  start_time, end_time, duration_s, km, samples, max_speed_mps, driver,
+  start_time, end_time, duration_s, moving_s, idle_s, parked_s, km, samples, max_speed_mps, driver,
   start_lat, start_lon, end_lat, end_lon, min_lat, min_lon, max_lat, max_lon, version
 FROM trip_rows;
 

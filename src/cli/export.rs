@@ -51,7 +51,7 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub filter: FilterFlags,
     /// One row for each sample, with the id of its trip
-    #[arg(long, conflicts_with_all = ["path", "stops"], help = points_help())]
+    #[arg(long, conflicts_with = "path", help = points_help())]
     pub points: bool,
     /// Write to this file, which appears, or is replaced, once it is complete
     #[arg(long, value_name = "FILE")]

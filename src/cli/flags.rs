@@ -13,7 +13,7 @@ use super::times::parse_range;
 use crate::log::redecode::DecodeOverrides;
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::TagFilter;
-use crate::model::time::{parse_day, parse_duration};
+use crate::model::time::parse_day;
 use crate::ops::InvalidRequest;
 use crate::ops::trip_filter::{MAX_DISTANCE_M, TripFilter};
 use crate::ops::trip_list::TripSpan;
@@ -25,7 +25,6 @@ use crate::settings::{
 };
 pub(crate) use crate::telemetry::clock_ms;
 use crate::telemetry::{self, logging};
-use crate::timeline::StopRule;
 use crate::views::{Detail, Form, PathRule, enumerated};
 
 /// Keys and values of the settings that flags name.
@@ -396,21 +395,12 @@ impl FilterFlags {
     }
 }
 
-/// Whether to print the samples, and the stops.
+/// Whether to print the samples.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PathFlag {
     /// Add the samples
     #[arg(long, help = path_help())]
     pub path: bool,
-    /// Add the stops, and the duration without them (ndjson and json)
-    #[arg(long)]
-    pub stops: bool,
-    /// Maximum distance of the samples of a stop from its first one, m [default: 100]
-    #[arg(long, value_name = "METRES", requires = "stops", value_parser = metres(StopRule::MAX_RADIUS_M))]
-    pub stop_radius: Option<f64>,
-    /// Minimum duration of a stop [default: 5m]
-    #[arg(long, value_name = "DURATION", requires = "stops", value_parser = parse_stop_min)]
-    pub stop_min: Option<i64>,
 }
 
 /// A parser of distances above 0, up to a maximum.
@@ -418,13 +408,6 @@ fn metres(max_m: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + S
     move |text| match text.parse() {
         Ok(metres) if metres > 0.0 && metres <= max_m => Ok(metres),
         _ => Err(format!("it is not a distance in metres above 0, up to {max_m}")),
-    }
-}
-
-fn parse_stop_min(text: &str) -> Result<i64, String> {
-    match parse_duration(text).map_err(|error| error.to_string())? {
-        ms if ms <= StopRule::MAX_MIN_MS => Ok(ms),
-        _ => Err("it is longer than a day".to_owned()),
     }
 }
 
@@ -441,12 +424,7 @@ fn path_help() -> String {
 impl PathFlag {
     /// What is printed of the path.
     pub(crate) fn detail(&self) -> Detail {
-        let default = StopRule::default();
-        let stops = self.stops.then(|| StopRule {
-            radius_m: self.stop_radius.unwrap_or(default.radius_m),
-            min_ms: self.stop_min.unwrap_or(default.min_ms),
-        });
-        Detail { path: self.path, simplify_m: None, stops }
+        Detail { path: self.path, simplify_m: None }
     }
 
     /// Rejects `--path` for formats that cannot hold samples.
@@ -460,12 +438,6 @@ impl PathFlag {
                 enumerated(&cannot, "and"),
                 enumerated(&can, "or")
             )));
-        }
-        if self.stops && !matches!(format, Format::Ndjson | Format::Json) {
-            let name = format.form().map_or("table", |form| form.spec().name);
-            let problem =
-                format!("--stops is not supported by {name}; use --format ndjson or json");
-            return Err(InvalidRequest(problem));
         }
         Ok(())
     }

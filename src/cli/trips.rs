@@ -101,7 +101,6 @@ pub(crate) async fn run(
         }
         (None, Some(day)) => {
             let with_path = args.path.path
-                || args.path.stops
                 || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
             let day = parse_day(day)?;
             let rows = trip_list::of_day(&store, args.kind.kind, day, order, read_limit, with_path);

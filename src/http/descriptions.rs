@@ -6,9 +6,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Required, SchemaFormat};
 
 use super::list_options::{bbox_schema, fields_schema};
-use super::params::{MAX_LIMIT, MAX_STOP_S};
+use super::params::MAX_LIMIT;
 use crate::ops::trip_filter::MAX_DISTANCE_M;
-use crate::timeline::StopRule;
 
 pub(crate) const TRIP_ID: &str = "Text, key or UUID form";
 
@@ -75,17 +74,11 @@ macro_rules! parameters {
 }
 
 parameters! {
-    /// What counts as a stop.
-    StopParams = [
-        query("stop_radius_m", "Maximum distance of the samples of a stop from its first one, m; default 100", number(StopRule::MAX_RADIUS_M)),
-        query("stop_min_s", "Minimum duration of a stop, s; default 300", number(MAX_STOP_S)),
-    ];
     /// How much of a path an answer has.
     DetailParams = [
         query("path", "Include the samples as `path`", schema(Type::Boolean)),
         query("simplify", "Omit samples of the path within this distance, in metres, of the line through the others", number(MAX_DISTANCE_M)),
-        query("stops", "Include the stops, and the duration without them as `moving_s`", schema(Type::Boolean)),
-    ], StopParams, [];
+    ];
     /// Which trips a list has, and how much of them.
     ListParams = [
         query("kind", "Trips (default), stops or both", text("^(trip|stop|all)$")),

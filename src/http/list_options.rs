@@ -74,7 +74,11 @@ pub(crate) struct ListOptions {
 impl ListOptions {
     /// Whether the answer needs the samples.
     pub(crate) fn reads_path(&self) -> bool {
-        self.detail.stops.is_some() || self.has_path()
+        match self.form.spec().path {
+            PathRule::Never => false,
+            PathRule::OnRequest => self.detail.path,
+            PathRule::Always => true,
+        }
     }
 
     /// Whether the answer needs the tags.
@@ -89,14 +93,6 @@ impl ListOptions {
         let (reads_path, reads_tags) = (self.reads_path(), self.reads_tags());
         let (kinds, max_bytes) = (self.kinds, MAX_LIST);
         PageRequest { limit, max_bytes, kinds, filter, reads_path, reads_tags }
-    }
-
-    fn has_path(&self) -> bool {
-        match self.form.spec().path {
-            PathRule::Never => false,
-            PathRule::OnRequest => self.detail.path,
-            PathRule::Always => true,
-        }
     }
 }
 
@@ -118,23 +114,9 @@ impl Params {
             let form = form.spec().name;
             self.fault("fields", format!("{form} always has the same columns; leave it out"));
         }
-        let has = |name| fields.as_ref().is_some_and(|it: &Vec<_>| it.iter().any(|it| it == name));
-        detail.path |= has("path");
-        if has("stops") || has("moving_s") {
-            detail.stops.get_or_insert_default();
-        }
-        self.check_stops(detail, form);
+        detail.path |= fields.iter().flatten().any(|field| field == "path");
         let kinds = kinds.unwrap_or(Kinds::Trips);
         ListOptions { limit, kinds, filter, fields, detail, form }
-    }
-}
-
-impl Params {
-    /// Rejects stops in formats that cannot hold them.
-    pub(crate) fn check_stops(&mut self, detail: Detail, form: Form) {
-        if detail.stops.is_some() && !matches!(form, Form::Json | Form::Ndjson) {
-            self.fault("stops", format!("{} cannot hold stops; use JSON", form.spec().name));
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::{parse_day, parse_time};
 use crate::ops::trip_filter::MAX_DISTANCE_M;
 use crate::store::Order;
-use crate::timeline::{DAY_MS, StopRule};
+use crate::timeline::DAY_MS;
 use crate::views::Detail;
 
 /// Default items per page.
@@ -19,10 +19,6 @@ pub(crate) const DEFAULT_LIMIT: usize = 100;
 
 /// Maximum items per page.
 pub(crate) const MAX_LIMIT: usize = 1000;
-
-/// Maximum minimum duration of a stop, s.
-#[expect(clippy::cast_precision_loss, reason = "a day")]
-pub(crate) const MAX_STOP_S: f64 = (StopRule::MAX_MIN_MS / 1000) as f64;
 
 /// Maximum number of days of a span of all devices.
 const MAX_DAYS: i64 = 31;
@@ -180,26 +176,7 @@ impl Params {
     pub(crate) fn detail(&mut self) -> Detail {
         let parse = |text: &str| positive(text, MAX_DISTANCE_M, "a distance in metres");
         let (path, simplify_m) = (self.flag("path"), self.read("simplify", parse));
-        Detail { path, simplify_m, stops: self.stops() }
-    }
-
-    /// What counts as a stop, if stops are requested.
-    fn stops(&mut self) -> Option<StopRule> {
-        let rule = self.stop_rule();
-        self.flag("stops").then_some(rule)
-    }
-
-    /// What counts as a stop.
-    pub(crate) fn stop_rule(&mut self) -> StopRule {
-        let radius_m = self.read("stop_radius_m", |text| {
-            positive(text, StopRule::MAX_RADIUS_M, "a distance in metres")
-        });
-        let min_s = self.read("stop_min_s", |text| positive(text, MAX_STOP_S, "a time in seconds"));
-        let default = StopRule::default();
-        #[expect(clippy::cast_possible_truncation, reason = "at most a day")]
-        let min_ms = min_s.map_or(default.min_ms, |min_s| (min_s * 1e3).ceil() as i64);
-        let radius_m = radius_m.unwrap_or(default.radius_m);
-        StopRule { radius_m, min_ms }
+        Detail { path, simplify_m }
     }
 
     /// Whether a parameter has a fault.

@@ -5,11 +5,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::call::Call;
-use super::descriptions::StopParams;
 use super::params::Moment;
 use super::problem::Problem;
 use crate::identity::DeviceId;
-use crate::model::visible::with_causes;
 use crate::ops::summary::{SummaryError, SummaryKey, SummaryRequest, Sums, sum_up};
 
 /// Sums over trips.
@@ -21,8 +19,10 @@ pub(crate) struct SumsJson {
     distance_m: f64,
     /// Duration, s.
     duration_s: f64,
-    /// Duration without the stops, s.
+    /// How long they move, s: those of which a sample has a speed.
     moving_s: f64,
+    /// How long these stand and the ignition is not off, s.
+    idle_s: f64,
 }
 
 /// The sums of a device, driver or day.
@@ -54,6 +54,7 @@ impl SumsJson {
             distance_m: sums.distance_dm as f64 / 10.0,
             duration_s: sums.duration_ms as f64 / 1e3,
             moving_s: sums.moving_ms as f64 / 1e3,
+            idle_s: sums.idle_ms as f64 / 1e3,
         }
     }
 }
@@ -63,10 +64,6 @@ impl From<SummaryError> for Problem {
         match error {
             SummaryError::Store(error) => error.into(),
             SummaryError::TooManyTrips | SummaryError::TooManyRows => Self::fault("to", error),
-            SummaryError::Row { .. } => {
-                tracing::error!(error = %with_causes(&error), "no summary");
-                Self::malformed_trip("a stored trip is malformed")
-            }
         }
     }
 }
@@ -80,7 +77,6 @@ impl From<SummaryError> for Problem {
         ("day" = Option<String>, Query, format = "date", description = "UTC day, instead of `from` and `to`", example = "2026-11-20"),
         ("device" = Option<String>, Query, min_length = 1, max_length = 256, pattern = r"^[^\x00]*$",
             description = "Only trips of this device", example = "truck-17"),
-        StopParams,
     ),
     responses(
         (status = 200, description = "The sums", body = SummaryAnswer, example = json!(example())),
@@ -96,10 +92,9 @@ pub(crate) async fn summary(mut call: Call) -> Result<Json<SummaryAnswer>, Probl
         other => Err(format!("`{other}` is not device, driver or day")),
     });
     let device = params.read("device", |text| DeviceId::new(text)).map(DeviceId::into_string);
-    let rule = params.stop_rule();
     params.finish()?;
     let span = span.expect("it has no fault");
-    let request = SummaryRequest { span, device, by: by.unwrap_or(SummaryKey::Day), rule };
+    let request = SummaryRequest { span, device, by: by.unwrap_or(SummaryKey::Day) };
     let found = sum_up(&*call.app.store()?, &request).await?;
     let row = |(key, sums): (&Option<String>, &Sums)| SummaryRow {
         key: key.clone(),
@@ -112,7 +107,8 @@ pub(crate) async fn summary(mut call: Call) -> Result<Json<SummaryAnswer>, Probl
 
 /// An example of sums by day.
 fn example() -> SummaryAnswer {
-    let sums = Sums { trips: 1, distance_dm: 1569, duration_ms: 720_000, moving_ms: 720_000 };
+    let (duration_ms, moving_ms, idle_ms) = (720_000, 690_000, 30_000);
+    let sums = Sums { trips: 1, distance_dm: 1569, duration_ms, moving_ms, idle_ms };
     let total = SumsJson::new(&sums);
     let row = SummaryRow { key: Some("2026-11-20".to_owned()), sums: total.clone() };
     SummaryAnswer { rows: vec![row], total, skipped: 0 }

@@ -116,8 +116,7 @@ impl App {
             if has_path && detail.simplify_m.is_none() && samples * MIN_SAMPLE > MAX_ANSWER as u64 {
                 return Err(Problem::large_answer());
             }
-            let reads_path = has_path || detail.stops.is_some();
-            let is_large = (reads_path && samples > LONG_PATH) || approximate_size(&row) > LARGE;
+            let is_large = (has_path && samples > LONG_PATH) || approximate_size(&row) > LARGE;
             self.run_if(is_large, move || body(&row, extras, form, detail)).await?
         };
         let etag = HeaderValue::from_str(&etag).expect("digits and quotes");

@@ -320,7 +320,6 @@ pub(crate) async fn by_id(
     let (app, params) = (&call.app, &mut call.params);
     let (id, form) = split_format(&segment);
     let (detail, min_version) = (params.detail(), params.min_version());
-    params.check_stops(detail, form);
     params.finish()?;
     let IdLookup { found, owner, .. } = find(app, id, min_version).await?;
     let extras = Extras {

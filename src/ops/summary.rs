@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::codec::trip_row::RowError;
 use crate::model::scalar::{Day, DeviceTime};
 use crate::model::time::format_time;
 use crate::store::skip::{Missing, collecting};
 use crate::store::{DevicesOfDays, Kinds, Order, StoreError, TripRow, TripStore};
-use crate::timeline::{StopRule, day_of, moving_ms, stops};
+use crate::timeline::day_of;
 
 /// Trips of a device that are read at once.
 const PAGE: usize = 32;
@@ -15,10 +14,7 @@ const PAGE: usize = 32;
 /// Devices of a day that are read at once.
 const DEVICES: usize = 100;
 
-/// More samples are decoded on a thread of their own.
-const MANY_SAMPLES: i64 = 1000;
-
-/// Maximum number of trips of a summary: their paths are all read.
+/// Maximum number of trips of a summary: their rows are all read.
 pub(crate) const MAX_TRIPS: u64 = 100_000;
 
 /// Maximum number of rows of a summary.
@@ -44,8 +40,10 @@ pub(crate) struct Sums {
     pub distance_dm: i64,
     /// Duration, ms.
     pub duration_ms: i64,
-    /// Duration without the stops, ms.
+    /// How long they move, ms: those of which a sample has a speed.
     pub moving_ms: i64,
+    /// How long these stand and the ignition is not off, ms.
+    pub idle_ms: i64,
 }
 
 /// The sums of a span.
@@ -66,14 +64,6 @@ pub(crate) enum SummaryError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A path cannot be read.
-    #[error("a trip of device `{device}` cannot be read")]
-    Row {
-        /// Device id.
-        device: String,
-        /// What is wrong with it.
-        source: RowError,
-    },
     /// There are too many trips.
     #[error("more than {MAX_TRIPS} trips; choose a shorter span, or one device")]
     TooManyTrips,
@@ -91,8 +81,6 @@ pub(crate) struct SummaryRequest {
     pub device: Option<String>,
     /// The rows of the summary.
     pub by: SummaryKey,
-    /// What counts as a stop.
-    pub rule: StopRule,
 }
 
 /// Sums up the trips of a span.
@@ -136,17 +124,16 @@ impl SpanSums {
             // What begins later is read with the next page.
             self.missing.add(skipped, (from_ms, last_ms.unwrap_or(to_ms)), &rows);
             rows.retain(|row| row.start_ms >= request.span.0);
-            for (row, sums) in decoded(rows, request.rule).await? {
-                self.add(&row, &sums, request.by)?;
-            }
+            rows.iter().try_for_each(|row| self.add(row, request.by))?;
             let Some(last_ms) = last_ms else { break };
             from_ms = last_ms + 1;
         }
         Ok(())
     }
 
-    fn add(&mut self, row: &TripRow, sums: &Sums, by: SummaryKey) -> Result<(), SummaryError> {
-        self.total.add(sums);
+    fn add(&mut self, row: &TripRow, by: SummaryKey) -> Result<(), SummaryError> {
+        let sums = Sums::from_trip(row);
+        self.total.add(&sums);
         if self.total.trips > MAX_TRIPS {
             return Err(SummaryError::TooManyTrips);
         }
@@ -155,22 +142,8 @@ impl SpanSums {
             SummaryKey::Driver => row.driver.clone(),
             SummaryKey::Day => Some(day_text(row.start_ms)),
         };
-        self.rows.entry(key).or_default().add(sums);
+        self.rows.entry(key).or_default().add(&sums);
         if self.rows.len() > MAX_ROWS { Err(SummaryError::TooManyRows) } else { Ok(()) }
-    }
-}
-
-/// Rows and their sums. Many samples are decoded on a thread of their own, since that would delay
-/// other tasks.
-async fn decoded(rows: Vec<TripRow>, rule: StopRule) -> Result<Vec<(TripRow, Sums)>, SummaryError> {
-    let samples: i64 = rows.iter().map(|row| i64::from(row.samples)).sum();
-    let decode = move || {
-        let with_sums = |row: TripRow| Sums::from_trip(&row, rule).map(|sums| (row, sums));
-        rows.into_iter().map(with_sums).collect()
-    };
-    match samples > MANY_SAMPLES {
-        true => tokio::task::spawn_blocking(decode).await.expect("decoding does not panic"),
-        false => decode(),
     }
 }
 
@@ -181,15 +154,16 @@ fn day_text(time_ms: DeviceTime) -> String {
 }
 
 impl Sums {
-    fn from_trip(row: &TripRow, rule: StopRule) -> Result<Self, SummaryError> {
-        let path = row
-            .to_path()
-            .map_err(|source| SummaryError::Row { device: row.device_id.clone(), source })?;
-        let moving_ms = moving_ms(&path, &stops(&path, rule));
-        let duration_ms = row.end_ms - row.start_ms;
+    fn from_trip(row: &TripRow) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "far below 2^63")]
         let distance_dm = (row.distance_m * 10.0).round() as i64;
-        Ok(Self { trips: 1, distance_dm, duration_ms, moving_ms })
+        Self {
+            trips: 1,
+            distance_dm,
+            duration_ms: row.end_ms - row.start_ms,
+            moving_ms: row.moving_ms.unwrap_or_default(),
+            idle_ms: row.idle_ms.unwrap_or_default(),
+        }
     }
 
     fn add(&mut self, other: &Self) {
@@ -197,5 +171,6 @@ impl Sums {
         self.distance_dm += other.distance_dm;
         self.duration_ms += other.duration_ms;
         self.moving_ms += other.moving_ms;
+        self.idle_ms += other.idle_ms;
     }
 }

@@ -107,6 +107,7 @@ macro_rules! cells {
 cells! {
     Time, time => Cell::Int(time.ms()), Cell::Int(ms) => Some(DeviceTime(*ms));
     Version, version => Cell::Int(version.get()), Cell::Int(value) => Some(Version(*value));
+    Duration, ms => Cell::Int(ms), Cell::Int(ms) => Some(*ms);
     Int, value => Cell::Int(value.into()), Cell::Int(value) => i32::try_from(*value).ok();
     Double, value => Cell::Real(value), Cell::Real(value) => Some(*value);
     Text, value => Cell::Text(value), Cell::Text(value) => Some(value.clone());

@@ -42,6 +42,13 @@ macro_rules! trip_fields {
             end_time: String, [time end_ms] = format_time(row.end_ms.ms());
             /// Time from start to end, s.
             duration_s: f64, [Double] = seconds(row.end_ms - row.start_ms);
+            /// Part of the duration in which it moves, s; null if no sample has a speed.
+            moving_s: Option<f64>, [optional Double] = row.moving_ms.map(seconds);
+            /// Part of the duration in which it is slower than `stop_speed` and the ignition is not
+            /// off, s; null if no sample has a speed.
+            idle_s: Option<f64>, [optional Double] = row.idle_ms.map(seconds);
+            /// Part of the duration in which the ignition is off, s.
+            parked_s: f64, [Double] = seconds(row.parked_ms);
             /// Number of kept samples.
             samples: i32, [Int32] = row.samples;
             /// Length of the path without its jumps, m, to 0.1.
@@ -184,7 +191,7 @@ macro_rules! define_columns {
 
         /// The names of the fields that a trip in a list may have, in their order.
         pub(crate) const TRIP_FIELDS: &[&str] =
-            &[$(stringify!($name),)* "path", "stops", "moving_s", "tags", "open", "fresh"];
+            &[$(stringify!($name),)* "path", "tags", "open", "fresh"];
 
         const COLUMNS: &[&[Column]] = &[$(&columns!($name, $columns)),*];
     };

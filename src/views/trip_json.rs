@@ -10,7 +10,7 @@ use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
-use crate::timeline::{Path, ReadingKind, Sample, Stop, StopRule, moving_ms, stops};
+use crate::timeline::{Path, ReadingKind, Sample};
 
 macro_rules! define_trip {
     ($row:ident, $($(#[$meta:meta])* $name:ident: $type:ty,
@@ -22,12 +22,6 @@ macro_rules! define_trip {
             /// The samples, if requested.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub path: Option<PathJson>,
-            /// The stops, if requested.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub stops: Option<Vec<StopJson>>,
-            /// Duration without the stops, s, if they are requested.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub moving_s: Option<f64>,
         }
 
         impl TripJson {
@@ -36,28 +30,13 @@ macro_rules! define_trip {
             /// # Errors
             /// An id of the trip has no text form.
             pub fn from_row($row: &TripRow) -> Result<Self, ViewError> {
-                Ok(Self { $($name: $value,)* path: None, stops: None, moving_s: None })
+                Ok(Self { $($name: $value,)* path: None })
             }
         }
     };
 }
 
 trip_fields!(define_trip);
-
-/// A stop: the device stayed within a radius of its first sample.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct StopJson {
-    /// Time of its first sample.
-    #[schema(format = DateTime)]
-    pub start_time: String,
-    /// Time of its last sample.
-    #[schema(format = DateTime)]
-    pub end_time: String,
-    /// Time from start to end, s.
-    pub duration_s: f64,
-    /// Position of its first sample.
-    pub position: LatLon,
-}
 
 /// A position, degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
@@ -196,12 +175,10 @@ pub struct Detail {
     pub path: bool,
     /// Tolerance of [`simplify`](super::simplify()), m; `None`: the complete path.
     pub simplify_m: Option<f64>,
-    /// What counts as a stop; `None`: no stops.
-    pub stops: Option<StopRule>,
 }
 
 impl TripJson {
-    /// The trip of a row with its path, and the stops of the complete path.
+    /// The trip of a row with its path.
     ///
     /// # Errors
     /// An id of the trip has no text form, or its path cannot be read.
@@ -210,24 +187,7 @@ impl TripJson {
         if detail.path {
             trip.path = Some(PathJson::from_path(&read_path(row, &trip.id, detail.simplify_m)?));
         }
-        if let Some(rule) = detail.stops {
-            let path = read_path(row, &trip.id, None)?;
-            let stops = stops(&path, rule);
-            trip.moving_s = Some(seconds(moving_ms(&path, &stops)));
-            trip.stops = Some(stops.iter().map(StopJson::new).collect());
-        }
         Ok(trip)
-    }
-}
-
-impl StopJson {
-    fn new(stop: &Stop) -> Self {
-        Self {
-            start_time: format_time(stop.start_ms.ms()),
-            end_time: format_time(stop.end_ms.ms()),
-            duration_s: seconds(stop.end_ms - stop.start_ms),
-            position: LatLon { lat: stop.lat, lon: stop.lon },
-        }
     }
 }
 

@@ -298,6 +298,7 @@ async fn a_row_comes_back_as_it_was(store: impl TripStore) {
     row.driver_ms = Some(at(12));
     row.max_speed_mps = None;
     row.distance_m = 1.0 / 3.0;
+    (row.moving_ms, row.idle_ms, row.parked_ms) = (Some(i64::MAX), None, i64::from(i32::MAX) + 1);
     (row.jumps, row.jump_s) = (Some(i32::MAX), Some(0.1 + 0.2));
     store.apply(std::slice::from_ref(&row)).await.unwrap();
     let found = store.covering(&row.device_id, at(13)).await.unwrap();

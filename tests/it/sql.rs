@@ -76,7 +76,9 @@ fn trip(row: &Row<'_>) -> rusqlite::Result<Value> {
     Ok(json!({
         "id": text("id")?, "device_id": text("device_id")?, "t_star": text("t_star")?,
         "start_time": text("start_time")?, "end_time": text("end_time")?,
-        "duration_s": number("duration_s")?, "samples": row.get::<_, i64>("samples")?,
+        "duration_s": number("duration_s")?, "moving_s": row.get::<_, Option<f64>>("moving_s")?,
+        "idle_s": row.get::<_, Option<f64>>("idle_s")?, "parked_s": number("parked_s")?,
+        "samples": row.get::<_, i64>("samples")?,
         "distance_m": (number("km")? * 10_000.0).round() / 10.0,
         "max_speed_mps": row.get::<_, Option<f64>>("max_speed_mps")?,
         "driver": row.get::<_, Option<String>>("driver")?,

@@ -74,6 +74,7 @@ macro_rules! cql_kinds {
 cql_kinds! {
     Time: CqlTimestamp, CqlTimestamp, time => CqlTimestamp(time.ms()), read => DeviceTime(read.0);
     Version: i64, i64, version => version.get(), read => Version(read);
+    Duration: i64, i64, ms => *ms, read => read;
     Int: i32, i32, value => *value, value => value;
     Double: f64, f64, value => *value, value => value;
     Text: &'a str, String, text => text, text => text;

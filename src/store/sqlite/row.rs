@@ -44,6 +44,7 @@ macro_rules! plain_kinds {
 plain_kinds! {
     Time, time => time.ms(), DeviceTime;
     Version, version => version.get(), Version;
+    Duration, ms => *ms, identity;
     Int, value => *value, identity;
     Double, value => *value, identity;
     Text, text => text.as_str(), identity;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::model::scalar::{DeviceTime, Version};
 use crate::segment::{SegmentRules, Timeline};
-use crate::timeline::{LegFilter, RawSample, Sample, StopRule};
+use crate::timeline::{LegFilter, RawSample, Sample};
 use crate::views::{Match, TRIP_FIELDS, TagValues, is_open};
 
 /// 2026-11-20T21:38:00.123Z
@@ -87,7 +87,8 @@ fn written(form: Form, with_path: bool, rows: &[TripRow], extras: &Extras) -> St
 const MERGED: &str = concat!(
     r#"{"id":"truck-17~20261120T213800.123Z","device_id":"truck-17","kind":"trip","#,
     r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
-    r#""end_time":"2026-11-20T21:44:40.123Z","duration_s":400.0,"samples":3,"#,
+    r#""end_time":"2026-11-20T21:44:40.123Z","duration_s":400.0,"moving_s":400.0,"idle_s":0.0,"#,
+    r#""parked_s":0.0,"samples":3,"#,
     r#""distance_m":16922.8,"avg_speed_mps":42.31,"max_speed_mps":10.5,"jumps":null,"#,
     r#""driver":"Ann <\"A\" & B>","start":{"lat":52.5,"lon":13.25},"#,
     r#""end":{"lat":52.5,"lon":13.5},"bbox":[13.25,52.5,13.5,52.5],"#,
@@ -122,7 +123,8 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
     let expected = concat!(
         r#"{"id":"a~7eb~20261120T213800.123Z","device_id":"a~b","kind":"trip","#,
         r#""t_star":"2026-11-20T21:38:00.123Z","start_time":"2026-11-20T21:38:00.123Z","#,
-        r#""end_time":"2026-11-20T21:38:00.123Z","duration_s":0.0,"samples":1,"#,
+        r#""end_time":"2026-11-20T21:38:00.123Z","duration_s":0.0,"moving_s":null,"idle_s":null,"#,
+        r#""parked_s":0.0,"samples":1,"#,
         r#""distance_m":0.0,"avg_speed_mps":null,"max_speed_mps":null,"jumps":null,"driver":null,"#,
         r#""start":{"lat":-1e-7,"lon":7.0},"end":{"lat":-1e-7,"lon":7.0},"#,
         r#""bbox":[7.0,-1e-7,7.0,-1e-7],"absorbed":[],"version":0,"#,
@@ -134,7 +136,7 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
 #[test]
 fn the_fields_of_a_list_are_those_of_a_trip() {
     let row = merged();
-    let detail = Detail { path: true, simplify_m: None, stops: Some(StopRule::default()) };
+    let detail = Detail { path: true, simplify_m: None };
     let trip = TripJson::detailed(&row, detail).unwrap();
     let extras = Extras {
         tags: Some(TagValues::new()),
@@ -204,8 +206,8 @@ fn an_array_is_valid_json_even_when_empty() {
 fn csv_has_a_header_and_quotes_where_needed() {
     let none = Extras::default();
     let empty = written(Form::Csv, false, &[], &none);
-    let header = "id,device_id,kind,t_star,start_time,end_time,duration_s,samples,distance_m,\
-                  avg_speed_mps,max_speed_mps,jumps,driver,start_lat,start_lon,end_lat,end_lon,\
+    let header = "id,device_id,kind,t_star,start_time,end_time,duration_s,moving_s,idle_s,\
+                  parked_s,samples,distance_m,avg_speed_mps,max_speed_mps,jumps,driver,start_lat,start_lon,end_lat,end_lon,\
                   bbox_west,bbox_south,bbox_east,bbox_north,absorbed,version";
     assert_eq!(empty.trim_end(), header);
     let tags = Some([("note".to_owned(), "a, \"b\"".to_owned())].into());

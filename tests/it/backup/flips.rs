@@ -74,6 +74,8 @@ fn a_column_that_does_not_follow_from_the_path_is_named() {
     copy(&folder);
     for (change, problem) in [
         ("distance_m = distance_m + 1", "distance_m does not follow from the path"),
+        ("parked_ms = parked_ms + 1", "parked_ms does not follow from the path"),
+        ("moving_ms = 1, idle_ms = 2", "moving_ms, idle_ms does not follow"),
         ("samples = samples + 1", "another number of samples"),
         ("min_lat = min_lat - 1, max_lon = 3", "min_lat, max_lon does not follow"),
         (

@@ -9,13 +9,16 @@ use crate::keyspace::{ClusteringOrder, Keyspace};
 
 const SAMPLES: usize = 5000;
 
-const COLUMNS: [&str; 20] = [
+const COLUMNS: [&str; 23] = [
     "t_star",
     "kind",
     "ids",
     "version",
     "partition",
     "samples",
+    "moving_ms",
+    "idle_ms",
+    "parked_ms",
     "distance_m",
     "max_speed_mps",
     "start_lat",

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Folder, Ran, keys, minutes};
 
 /// Keys of a trip, in the contract's order.
-pub const TRIP: [&str; 20] = [
+pub const TRIP: [&str; 23] = [
     "id",
     "device_id",
     "kind",
@@ -15,6 +15,9 @@ pub const TRIP: [&str; 20] = [
     "start_time",
     "end_time",
     "duration_s",
+    "moving_s",
+    "idle_s",
+    "parked_s",
     "samples",
     "distance_m",
     "avg_speed_mps",

@@ -26,7 +26,7 @@ fn ndjson_is_sorted_and_has_each_trip_once() {
     let folder = fleet();
     let ran = folder.run("export --format ndjson").ends(0);
     for line in ran.text().lines() {
-        assert_eq!(keys(line), TRIP[..19]);
+        assert_eq!(keys(line), TRIP[..22]);
     }
     let trips = ran.objects();
     assert!(trips.len() > 50);

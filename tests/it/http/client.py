@@ -52,9 +52,9 @@ def single_trips():
     trip = call("trip", id=RETIRED)
     assert (trip.id, trip.match, trip.merged) == (ID, models.Match.RETIRED, True)
     assert trip.start_time == START and isinstance(trip.path, Unset)
-    trip = call("trip", id=ID, path=True, stops=True, stop_min_s=60.0)
+    trip = call("trip", id=ID, path=True)
     assert trip.path.times[0] == START and len(trip.path.coordinates) == trip.samples == 5
-    assert trip.moving_s + sum(stop.duration_s for stop in trip.stops) == trip.duration_s
+    assert (trip.moving_s, trip.idle_s, trip.parked_s) == (None, None, 0)
     problem = call("trip", 400, id="x")
     assert (problem.code, problem.status) == ("bad_id", 400)
     assert call("trip_geojson", id=ID).features[0].to_dict()["id"] == ID

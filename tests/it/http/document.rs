@@ -58,7 +58,7 @@ fn every_answer_is_as_the_document_says() {
         ("/v1/trips", "/v1/trips?day=2024-05-01".to_owned(), 200),
         ("/v1/trips", "/v1/trips?day=2024-05-01&fields=id,path".to_owned(), 200),
         ("/v1/summary", "/v1/summary?day=2024-05-01".to_owned(), 200),
-        ("/v1/trips/{id}", format!("{id}?stops=true&stop_min_s=1"), 200),
+        ("/v1/trips/{id}", format!("{id}?path=true&simplify=1"), 200),
         ("/v1/changes", "/v1/changes?after=0".to_owned(), 200),
         ("/v1/page", "/v1/page".to_owned(), 200),
         ("/readyz", "/readyz?verbose".to_owned(), 200),

@@ -5,21 +5,24 @@ use serde_json::Value;
 use super::Server;
 use crate::cli::Folder;
 
-/// A rule by which the fleet stops.
-const STOPS: &str = "stop_radius_m=5000&stop_min_s=120";
-
-/// A fleet of some days, of which half of the devices name a driver.
+/// A fleet of some days, of which half of the devices name a driver, a few report no speed, and the
+/// others seem to stand now and then.
 fn fleet(folder: &Folder) {
     let samples = folder.run("simulate --devices 30 --samples 20000 --seed 7").ends(0).text();
-    let name_driver = |line: &str| {
+    let change = |(nth, line): (usize, &str)| {
         let mut sample: Value = serde_json::from_str(line).unwrap();
         let device = sample["device_id"].as_str().unwrap().to_owned();
         if device.bytes().last().unwrap().is_multiple_of(2) {
             sample["driver"] = format!("driver of {device}").into();
         }
+        if device.ends_with('3') {
+            sample.as_object_mut().unwrap().remove("speed").unwrap();
+        } else if nth.is_multiple_of(4) {
+            sample["speed"] = 0.into();
+        }
         format!("{sample}\n")
     };
-    folder.write("fleet.ndjson", samples.lines().map(name_driver).collect::<String>());
+    folder.write("fleet.ndjson", samples.lines().enumerate().map(change).collect::<String>());
     folder.ingest("fleet.ndjson --store sqlite:trips.db");
 }
 
@@ -118,10 +121,7 @@ fn a_summary_equals_the_sums_of_an_export() {
     let folder = Folder::new();
     fleet(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
-    let all = folder
-        .run("export --store sqlite:trips.db --stops --stop-radius 5000 --stop-min 2m")
-        .ends(0)
-        .objects();
+    let all = folder.run("export --store sqlite:trips.db").ends(0).objects();
     let mut starts: Vec<_> = all.iter().map(|trip| trip["start_time"].as_str().unwrap()).collect();
     starts.sort_unstable();
     let (from, to) = (starts[starts.len() / 5], starts[starts.len() - 2]);
@@ -130,18 +130,20 @@ fn a_summary_equals_the_sums_of_an_export() {
         .filter(|trip| (from..=to).contains(&trip["start_time"].as_str().unwrap()))
         .collect();
     assert!(inside.len() > 50 && inside.len() < all.len(), "{} of {}", inside.len(), all.len());
-    assert!(inside.iter().any(|trip| trip["moving_s"] != trip["duration_s"]), "nothing stops");
+    assert!(inside.iter().any(|trip| trip["idle_s"].as_f64() > Some(0.0)), "nothing stands");
+    assert!(inside.iter().any(|trip| trip["idle_s"].is_null()), "all report speeds");
     // In tenths and in ms, so that the order of the sums does not matter.
     let sums = |trips: &[&Value]| {
         let sum = |name: &str, scale: f64| -> f64 {
-            trips.iter().map(|trip| (trip[name].as_f64().unwrap() * scale).round()).sum::<f64>()
-                / scale
+            let values = trips.iter().filter_map(|trip| trip[name].as_f64());
+            values.map(|value| (value * scale).round()).sum::<f64>() / scale
         };
         serde_json::json!({
             "trips": trips.len(),
             "distance_m": sum("distance_m", 10.0),
             "duration_s": sum("duration_s", 1e3),
             "moving_s": sum("moving_s", 1e3),
+            "idle_s": sum("idle_s", 1e3),
         })
     };
     for by in ["day", "device", "driver"] {
@@ -150,7 +152,7 @@ fn a_summary_equals_the_sums_of_an_export() {
             "device" => trip["device_id"].clone(),
             _ => trip["driver"].clone(),
         };
-        let target = format!("/v1/summary?from={from}&to={to}&by={by}&{STOPS}");
+        let target = format!("/v1/summary?from={from}&to={to}&by={by}");
         let summary = server.get(&target).is(200).json();
         assert_eq!(summary["total"], sums(&inside));
         let rows = summary["rows"].as_array().unwrap();
@@ -172,11 +174,9 @@ fn a_summary_equals_the_sums_of_an_export() {
     let device = inside[0]["device_id"].as_str().unwrap();
     let of_device: Vec<_> =
         inside.iter().copied().filter(|trip| trip["device_id"] == device).collect();
-    let target = format!("/v1/summary?from={from}&to={to}&device={device}&stop_min_s=86400");
+    let target = format!("/v1/summary?from={from}&to={to}&device={device}");
     let summary = server.get(&target).is(200).json();
-    let mut expected = sums(&of_device);
-    expected["moving_s"] = expected["duration_s"].clone();
-    assert_eq!(summary["total"], expected);
+    assert_eq!(summary["total"], sums(&of_device));
     let unknown = format!("/v1/summary?from={from}&to={to}&device=unknown");
     assert_eq!(server.get(&unknown).is(200).json()["rows"], Value::Array(vec![]));
     server.get("/v1/summary?by=day").fails(400, "bad_request");
@@ -184,58 +184,44 @@ fn a_summary_equals_the_sums_of_an_export() {
 }
 
 #[test]
-fn every_interface_gives_the_same_stops() {
-    let sample = |minute: u32, metres: u32| {
-        let lat = 52.5 + f64::from(metres) / 111_195.0;
+fn every_interface_gives_the_same_durations() {
+    let sample = |(minute, speed, is_on): (u32, f64, bool)| {
+        let lat = 52.5 + f64::from(minute) / 1000.0;
         format!(
             "{{\"device_id\":\"truck-17\",\"time\":\"2024-05-01T08:{minute:02}:00Z\",\
-             \"lat\":{lat:.7},\"lon\":13.4}}\n"
+             \"lat\":{lat},\"lon\":13.4,\"speed\":{speed},\"ignition\":{is_on}}}\n"
         )
     };
-    let drive = [(0, 0), (1, 900), (3, 930), (7, 880), (8, 2000), (9, 3000), (14, 3020)];
-    let folder = Folder::with("log", drive.map(|(at, metres)| sample(at, metres)).concat());
+    let drive = [(0, 0.0, true), (1, 9.0, true), (4, 0.2, true), (6, 8.0, true), (9, 0.0, false)];
+    let parked = [(12, 0.0, false), (16, 0.0, false)];
+    let folder =
+        Folder::with("log", drive.iter().chain(&parked).copied().map(sample).collect::<String>());
     folder.ingest("log --store sqlite:trips.db");
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
-    let id = "truck-17~20240501T080000.000Z";
-    let spans = |trip: &Value| -> Vec<String> {
-        let text = |stop: &Value, name: &str| stop[name].as_str().unwrap()[14..16].to_owned();
-        let stops = trip["stops"].as_array().unwrap().iter();
-        stops.map(|stop| text(stop, "start_time") + "-" + &text(stop, "end_time")).collect()
+    let durations = |trip: &Value| {
+        ["duration_s", "moving_s", "idle_s", "parked_s"].map(|name| trip[name].as_f64())
     };
-    let trip = server.get(&format!("/v1/trips/{id}?stops=true")).is(200).json();
-    assert_eq!(spans(&trip), ["01-07", "09-14"]);
-    assert_eq!((&trip["duration_s"], &trip["moving_s"]), (&840.0.into(), &180.0.into()));
-    assert_eq!(trip["stops"][0]["duration_s"], 360.0);
-    assert_eq!(trip["stops"][0]["position"]["lon"], 13.4);
-    assert!(trip.get("path").is_none());
-    let narrow = format!("/v1/trips/{id}?stops=true&stop_radius_m=25&stop_min_s=240&simplify=500");
-    assert_eq!(spans(&server.get(&narrow).is(200).json()), ["09-14"]);
-    let long = format!("/v1/trips/{id}?stops=true&stop_min_s=301");
-    assert_eq!(spans(&server.get(&long).is(200).json()), ["01-07"]);
-    let at = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z&stops=true";
-    assert_eq!(server.get(at).is(200).json()["stops"], trip["stops"]);
-    let list = server.get("/v1/trips?day=2024-05-01&fields=stops,moving_s").is(200).json();
-    let expected = serde_json::json!({ "stops": trip["stops"], "moving_s": 180.0 });
-    assert_eq!(list["trips"][0], expected);
+    let id = "truck-17~20240501T080000.000Z";
+    let trip = server.get(&format!("/v1/trips/{id}")).is(200).json();
+    assert_eq!(durations(&trip), [Some(360.0), Some(180.0), Some(180.0), Some(0.0)]);
+    let at = server.get("/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z").is(200).json();
+    assert_eq!(durations(&at), durations(&trip));
+    let list = "/v1/trips?day=2024-05-01&kind=all&fields=kind,duration_s,moving_s,idle_s,parked_s";
+    let list = server.get(list).is(200).json();
+    let [first, stop] = list["trips"].as_array().unwrap().as_slice() else { panic!("{list}") };
+    assert_eq!(durations(first), durations(&trip));
+    assert_eq!(stop["kind"], "stop");
+    assert_eq!(durations(stop), [Some(420.0), Some(0.0), Some(0.0), Some(420.0)]);
     let store = "--store sqlite:trips.db";
     for words in [
-        format!("trip {id} --stops --json"),
-        "lookup truck-17 2024-05-01T08:05:00Z --stops --json".to_owned(),
-        "trips truck-17 --stops".to_owned(),
-        "export --stops".to_owned(),
+        format!("trip {id} --json"),
+        "lookup truck-17 2024-05-01T08:05:00Z --json".to_owned(),
+        "trips truck-17".to_owned(),
+        "export".to_owned(),
     ] {
         let printed = folder.run(&format!("{words} {store}")).ends(0).json();
-        assert_eq!(printed["stops"], trip["stops"], "{words}");
-        assert_eq!(printed["moving_s"], 180.0);
+        assert_eq!(durations(&printed), durations(&trip), "{words}");
     }
-    let wide = format!("trip {id} --stops --stop-radius 5000 --stop-min 10m --json {store}");
-    assert_eq!(spans(&folder.run(&wide).ends(0).json()), ["00-14"]);
-    for words in ["export --stops --format csv", "trips truck-17 --stops --stop-radius 0"] {
-        folder.run(&format!("{words} {store}")).ends(2).prints_nothing();
-    }
-    server.get(&format!("/v1/trips/{id}.gpx?stops=true")).fails(400, "bad_request");
-    server.get("/v1/trips.csv?day=2024-05-01&stops=true").fails(400, "bad_request");
-    server.get(&format!("/v1/trips/{id}?stop_radius_m=0")).fails(400, "bad_request");
 }
 
 #[test]

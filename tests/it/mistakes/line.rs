@@ -14,7 +14,6 @@ fn numbers_below_the_least() {
         typed("ingest log --max-gap -5m", 2, ["--max-gap: ", "`-5m`", "such as 90s"]),
         typed("ingest log --memory -1", 2, ["--memory: ", "`-1`", "such as"]),
         typed("ingest log --max-samples -1", 2, ["--max-samples: ", "`-1`", "at least 0"]),
-        typed("trips truck-17 --stops --stop-min -5m", 2, ["'--stop-min", "`-5m`", "such as 90s"]),
         typed(
             "forget truck-17 --before -1 --yes",
             2,

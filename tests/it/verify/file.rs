@@ -120,12 +120,14 @@ impl Row {
 fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
     match value {
         Value::Null if name == "driver" => Value::Text("unknown".into()),
-        Value::Null if matches!(name, "driver_time" | "jumps") => {
+        Value::Null if matches!(name, "driver_time" | "jumps" | "moving_ms" | "idle_ms") => {
             Value::Integer(signed(random, 1000))
         }
         Value::Null => Value::Real(3.5),
-        _ if matches!(name, "driver" | "driver_time" | "max_speed_mps")
-            && below(random, 3) == 0 =>
+        _ if matches!(
+            name,
+            "driver" | "driver_time" | "max_speed_mps" | "moving_ms" | "idle_ms"
+        ) && below(random, 3) == 0 =>
         {
             Value::Null
         }

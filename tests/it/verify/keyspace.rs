@@ -175,8 +175,12 @@ fn other(name: &str, value: &Value, random: &mut ChaCha8Rng) -> Value {
         }
         ("driver", Value::Null) => "unknown".into(),
         ("driver_time", Value::Null) => LATER_MS.into(),
-        ("max_speed_mps" | "jumps" | "jump_s", Value::Null) => 5.into(),
-        ("driver" | "driver_time" | "max_speed_mps", _) if below(random, 3) == 0 => Value::Null,
+        ("max_speed_mps" | "jumps" | "jump_s" | "moving_ms" | "idle_ms", Value::Null) => 5.into(),
+        ("driver" | "driver_time" | "max_speed_mps" | "moving_ms" | "idle_ms", _)
+            if below(random, 3) == 0 =>
+        {
+            Value::Null
+        }
         (_, Value::String(text)) => format!("{text}x").into(),
         (_, Value::Number(number)) if number.is_i64() => {
             (number.as_i64().unwrap() + 1 + signed(random, 1000)).into()

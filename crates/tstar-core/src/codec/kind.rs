@@ -43,6 +43,15 @@ impl ColumnKind for Version {
     const SQL: &'static str = "INTEGER";
 }
 
+/// A time from one sample to another, ms.
+pub struct Duration;
+
+impl ColumnKind for Duration {
+    type Value = i64;
+    const CQL: &'static str = "bigint";
+    const SQL: &'static str = "INTEGER";
+}
+
 /// A 32-bit integer.
 pub struct Int;
 

@@ -52,6 +52,13 @@ macro_rules! trip_columns {
             partition: kind::Int => partition,
             /// Number of kept samples.
             samples: kind::Int => samples,
+            /// How long it is moving, ms: a sample has its class until the next one. Null if no
+            /// sample has a speed.
+            moving_ms: kind::Optional<kind::Duration> => moving_ms,
+            /// How long it stands and the ignition is not off, ms. Null if no sample has a speed.
+            idle_ms: kind::Optional<kind::Duration> => idle_ms,
+            /// How long the ignition is off, ms.
+            parked_ms: kind::Duration => parked_ms,
             /// Length along the path without its jumps, m.
             distance_m: kind::Double => distance_m,
             /// Largest reported speed, m/s.
@@ -179,6 +186,9 @@ impl TripRow {
             version: Version::MIN,
             partition: 0,
             samples: samples_of(path.len()),
+            moving_ms: derived.moving_ms(),
+            idle_ms: derived.idle_ms(),
+            parked_ms: derived.parked_ms(),
             distance_m: derived.distance_m,
             max_speed_mps: derived.max(ReadingKind::Speed),
             start_lat: first.lat(),

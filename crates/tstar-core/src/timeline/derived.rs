@@ -1,10 +1,11 @@
-//! Statistics of a path: distance, maximum of each reading, bbox.
+//! Statistics of a path: distance, durations by class, maximum of each reading, bbox.
 //!
 //! Computed from the quantised samples in time order, never summed up in arrival order. The
 //! mathematics library gives the same bits on every host, so the same path always gives the same
 //! row.
 
 use super::{LegFilter, Path, READINGS, Reading, ReadingKind, Sample};
+use crate::model::class::Class;
 
 /// Mean radius of the earth (IUGG), m.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
@@ -16,6 +17,9 @@ pub struct PathStats {
     pub distance_m: f64,
     /// The legs that do not count; `None` if every leg counts.
     pub jumps: Option<Jumps>,
+    /// How long it is in each class, ms, in the order of [`Class::ALL`]: a sample has its class
+    /// until the next one.
+    class_ms: [i64; Class::ALL.len()],
     /// Largest value of each reading, in the order of [`ReadingKind::ALL`].
     pub max: [Reading; READINGS],
     /// Southernmost latitude, degrees.
@@ -46,7 +50,8 @@ impl PathStats {
         let (mut west, mut east) = (first.lon_e7, first.lon_e7);
         let mut max = [Reading::ABSENT; READINGS];
         let (mut distance_m, mut jumps) = (0.0, Jumps::default());
-        let (mut previous, mut previous_ms) = (TrigPoint::from_sample(first), first.time_ms);
+        let mut class_ms = [0; Class::ALL.len()];
+        let (mut previous, mut before) = (TrigPoint::from_sample(first), *first);
         for sample in path.iter() {
             (south, north) = (south.min(sample.lat_e7), north.max(sample.lat_e7));
             (west, east) = (west.min(sample.lon_e7), east.max(sample.lon_e7));
@@ -54,25 +59,51 @@ impl PathStats {
                 *max = (*max).max(reading);
             }
             let point = TrigPoint::from_sample(&sample);
-            let (leg_m, leg_ms) = (previous.distance_m(&point), sample.time_ms - previous_ms);
+            let (leg_m, leg_ms) = (previous.distance_m(&point), sample.time_ms - before.time_ms);
+            class_ms[before.class as usize] += leg_ms;
             if legs.is_jump(leg_m, leg_ms) {
                 jumps.count += 1;
                 jumps.duration_ms += leg_ms;
             } else {
                 distance_m += leg_m;
             }
-            (previous, previous_ms) = (point, sample.time_ms);
+            (previous, before) = (point, sample);
         }
         let degrees = |e7: i32| f64::from(e7) / 1e7;
         Self {
             distance_m,
             jumps: legs.max_speed_cmps.map(|_| jumps),
+            class_ms,
             max,
             min_lat: degrees(south),
             min_lon: degrees(west),
             max_lat: degrees(north),
             max_lon: degrees(east),
         }
+    }
+
+    /// How long the device moves, ms; `None` if no sample has a speed, as nothing is slow then.
+    #[must_use]
+    pub fn moving_ms(&self) -> Option<i64> {
+        self.by_speed(Class::Moving)
+    }
+
+    /// How long it stands and the ignition is not off, ms; `None` if no sample has a speed.
+    #[must_use]
+    pub fn idle_ms(&self) -> Option<i64> {
+        self.by_speed(Class::Slow)
+    }
+
+    /// How long the ignition is off, ms.
+    #[must_use]
+    pub fn parked_ms(&self) -> i64 {
+        self.class_ms[Class::Separator as usize]
+    }
+
+    /// How long it is in a class that speeds decide, ms.
+    fn by_speed(&self, class: Class) -> Option<i64> {
+        let has_speed = self.max[ReadingKind::Speed as usize].get().is_some();
+        has_speed.then(|| self.class_ms[class as usize])
     }
 
     /// Largest value of a reading, in its unit; `None` if no sample has one.
@@ -115,6 +146,8 @@ impl TrigPoint {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::scalar::DeviceTime;
     use crate::timeline::{READINGS, RawSample, Reading};
@@ -190,5 +223,65 @@ mod tests {
         let standing =
             PathStats::from_path(&standing.unwrap(), LegFilter { max_speed_cmps: Some(0) });
         assert_eq!(standing.jumps, Some(Jumps::default()));
+    }
+
+    /// Samples of these times, s, classes and speeds, at one place.
+    fn classed(samples: &[(i64, Class, Option<i32>)]) -> PathStats {
+        let sample = |&(second, class, speed_cmps): &(i64, Class, Option<i32>)| {
+            let mut readings = [Reading::ABSENT; READINGS];
+            readings[ReadingKind::Speed as usize] = Reading::new(speed_cmps);
+            Sample { class, ..Sample::new(DeviceTime(second * 1000), (0, 0), readings) }
+        };
+        all_legs(&Path::from_sorted(samples.iter().map(sample)).unwrap())
+    }
+
+    #[test]
+    fn a_sample_has_its_class_until_the_next_one() {
+        use Class::{Moving, Separator, Slow};
+        let drive = [
+            (0, Slow, Some(0)),
+            (7, Moving, Some(900)),
+            (20, Moving, None),
+            (50, Slow, Some(10)),
+            (60, Slow, Some(0)),
+            (90, Moving, Some(700)),
+            (100, Slow, Some(3)),
+        ];
+        let stats = classed(&drive);
+        let durations = (stats.moving_ms(), stats.idle_ms(), stats.parked_ms());
+        assert_eq!(durations, (Some(53_000), Some(47_000), 0));
+        let stop = classed(&[(0, Slow, Some(0)), (30, Separator, Some(0)), (600, Slow, Some(0))]);
+        let durations = (stop.moving_ms(), stop.idle_ms(), stop.parked_ms());
+        assert_eq!(durations, (Some(0), Some(30_000), 570_000));
+        let one = classed(&[(5, Moving, Some(900))]);
+        assert_eq!((one.moving_ms(), one.idle_ms(), one.parked_ms()), (Some(0), Some(0), 0));
+        // Without a speed it may have stood, too.
+        let silent = classed(&[(0, Moving, None), (9, Moving, None)]);
+        assert_eq!((silent.moving_ms(), silent.idle_ms(), silent.parked_ms()), (None, None, 0));
+        let off = classed(&[(0, Separator, None), (9, Separator, None)]);
+        assert_eq!((off.moving_ms(), off.idle_ms(), off.parked_ms()), (None, None, 9000));
+    }
+
+    proptest! {
+        #[test]
+        fn the_durations_of_the_classes_add_up(
+            steps in prop::collection::vec((1_i64..9000, 0..3_usize), 1..300),
+        ) {
+            let mut second = 0;
+            let samples: Vec<_> = steps.iter().map(|&(step, class)| {
+                second += step;
+                (second, Class::ALL[class], Some(0))
+            }).collect();
+            let stats = classed(&samples);
+            let duration_ms = (second - samples[0].0) * 1000;
+            let by_speed = [stats.moving_ms(), stats.idle_ms()].map(Option::unwrap);
+            let by_class = [by_speed[0], by_speed[1], stats.parked_ms()];
+            prop_assert_eq!(by_class.iter().sum::<i64>(), duration_ms);
+            for (class, found) in Class::ALL.iter().zip(by_class) {
+                let next = samples.windows(2).filter(|pair| pair[0].1 == *class);
+                let expected: i64 = next.map(|pair| pair[1].0 - pair[0].0).sum();
+                prop_assert_eq!(found, expected * 1000);
+            }
+        }
     }
 }

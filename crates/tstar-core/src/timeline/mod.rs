@@ -9,11 +9,9 @@ mod derived;
 mod drivers;
 mod packed;
 mod path;
-mod stops;
 
 pub use derived::{Jumps, PathStats};
 pub use path::Path;
-pub use stops::{Stop, StopRule, moving_ms, stops};
 
 pub use crate::model::limits::{ClockGuard, ClockViolation, FixFilter, LegFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
