@@ -116,8 +116,7 @@ fn absent_values_are_null_and_extras_follow_the_trip() {
         requested_id: Some("x".into()),
         matched: Some(Match::Retired),
         merged: Some(true),
-        fresh: None,
-        owner: None,
+        ..Extras::default()
     };
     let text = written(Form::Ndjson, false, &[single("a~b")], &extras);
     let expected = concat!(
@@ -207,8 +206,9 @@ fn csv_has_a_header_and_quotes_where_needed() {
     let none = Extras::default();
     let empty = written(Form::Csv, false, &[], &none);
     let header = "id,device_id,kind,t_star,start_time,end_time,duration_s,moving_s,idle_s,\
-                  parked_s,samples,distance_m,avg_speed_mps,max_speed_mps,jumps,driver,start_lat,start_lon,end_lat,end_lon,\
-                  bbox_west,bbox_south,bbox_east,bbox_north,absorbed,version";
+                  parked_s,samples,distance_m,avg_speed_mps,max_speed_mps,jumps,driver,\
+                  start_lat,start_lon,end_lat,end_lon,bbox_west,bbox_south,bbox_east,\
+                  bbox_north,absorbed,version";
     assert_eq!(empty.trim_end(), header);
     let tags = Some([("note".to_owned(), "a, \"b\"".to_owned())].into());
     let open = Extras { tags, open: Some(true), ..Extras::default() };

@@ -85,7 +85,8 @@ fn a_span_of_all_devices_has_the_trips_that_overlap_it() {
     assert!(by_driver.len() > 2 && by_driver.len() < all.len());
 
     let metres = |trip: &Value| trip["distance_m"].as_f64().unwrap();
-    let least = metres(&all[all.len() / 2]);
+    // An export has fewer digits than what is compared.
+    let least = metres(&all[all.len() / 2]) - 0.1;
     let long: Vec<_> = all.iter().filter(|trip| metres(trip) >= least).collect();
     let found = pages(&server, &format!("/v1/trips?{span}&min_distance_m={least}&limit=3"));
     assert_eq!(ids(&found), ids(long.iter().copied()));
