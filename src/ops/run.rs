@@ -200,8 +200,8 @@ impl Daemon<'_> {
             let (name, newest) = (table_topic(&settings.topic), log.epochs.last());
             let division = newest.expect("one was made").division();
             let format = self.table_format(&name).await?;
-            let max_bytes = outputs.event_bytes;
-            let table = TableTopic { name, partitions, format, division, max_bytes };
+            let (kinds, max_bytes) = (settings.table_kind, outputs.event_bytes);
+            let table = TableTopic { name, kinds, partitions, format, division, max_bytes };
             outputs.write_table(table, &log.topics).await?;
         }
         let outputs = Outputs::Topics(Arc::new(outputs), log.epochs.last().cloned().map(Arc::new));

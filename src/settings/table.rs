@@ -8,7 +8,7 @@ use super::open::Warnings;
 use super::schema::SchemaFile;
 use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, GROUP,
-    INPUT_FORMAT, KEY_RULE, LOG_FORMAT, LogFormat, MIN_STOP, NAME, OPTIONAL_NAME, OPTIONS,
+    INPUT_FORMAT, KEY_RULE, KINDS, LOG_FORMAT, LogFormat, MIN_STOP, NAME, OPTIONAL_NAME, OPTIONS,
     PARTITIONER, PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STOP_SPEED, STORE, TEXT,
     TEXT_ENCODING, TIME, TIME_AMBIGUOUS, TIME_UNIT, TIME_ZONE, TIMEOUT,
 };
@@ -21,7 +21,7 @@ use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
 use crate::model::text_encoding::TextEncoding;
 use crate::source::file::InputFormat;
-use crate::store::{Consistency, StoreUrl};
+use crate::store::{Consistency, Kinds, StoreUrl};
 
 /// When a processor writes.
 #[derive(Clone, Copy, Debug)]
@@ -318,6 +318,12 @@ settings! {
     table_topic: bool {
         key: "table_topic", default: "false", syntax: FLAG, flags: [Feed],
         help: "Write the trips of a keyspace to the compacted topic TOPIC.trips.table, for sinks",
+    }
+
+    /// Which segments the table topic has.
+    table_kind: Kinds {
+        key: "table_kind", default: "trip", syntax: KINDS, flags: [Feed],
+        help: "What the table topic has: trip, stop or all; never changes once it is created",
     }
 
     /// Number of partitions of the table topic.

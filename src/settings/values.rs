@@ -19,7 +19,7 @@ use crate::model::time::{format_duration, format_time, parse_duration, parse_tim
 use crate::registry::RegistryUrl;
 use crate::source::file::InputFormat;
 use crate::source::{check_time_zone, parse_map};
-use crate::store::{Consistency, StoreUrl};
+use crate::store::{Consistency, Kinds, StoreUrl};
 
 /// The syntax of a value with a name; the first name of a value is the one that is written.
 macro_rules! choice {
@@ -191,6 +191,12 @@ pub(super) const KEY_RULE: Syntax<KeyRule> =
 
 pub(super) const LOG_FORMAT: Syntax<LogFormat> =
     choice!([("text", LogFormat::Text), ("json", LogFormat::Json)]);
+
+pub(super) const KINDS: Syntax<Kinds> = Syntax {
+    kind: Kind::Text,
+    read: |text| Kinds::from_name(text).ok_or_else(|| format!("`{text}` is not trip, stop or all")),
+    write: |kinds| kinds.name().to_owned(),
+};
 
 /// `None` is a partitioner that is detected from the records.
 pub(super) const PARTITIONER: Syntax<Option<Partitioner>> =

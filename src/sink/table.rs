@@ -1,5 +1,6 @@
-//! The table topic: the current form of each trip by its id, for consumers that keep a table. A
-//! retired or erased id has no value, nor has a stop. For each key, the last record is right.
+//! The table topic: the current form of each trip by its id, for consumers that keep a table; of
+//! each stop, too, if that is chosen. A retired or erased id has no value. For each key, the last
+//! record is right.
 //!
 //! Consumers go by the order of records, so an instance that has lost a partition must not write
 //! what is older. Each input partition has a transactional id; its owner begins to use it before it
@@ -23,8 +24,7 @@ use crate::kafka::transactions::{TransactionClient, TransactionRecord};
 use crate::model::epoch::Division;
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
-use crate::segment::Kind;
-use crate::store::{Flush, Result, StoreError, TripRow, WriteGroup};
+use crate::store::{Flush, Kinds, Result, StoreError, TripRow, WriteGroup};
 use crate::views::table::TableFormat;
 use crate::views::text_id;
 
@@ -36,6 +36,8 @@ const FENCED_DELAY: Duration = Duration::from_secs(5);
 pub struct TableTopic {
     /// Name of the topic.
     pub name: String,
+    /// Which segments have a record.
+    pub kinds: Kinds,
     /// Number of its partitions. Never changes: an id that moves would keep its old value.
     pub partitions: i32,
     /// Encoding of the values.
@@ -46,7 +48,7 @@ pub struct TableTopic {
     pub max_bytes: usize,
 }
 
-/// Writes the trips of one input partition to the table topic.
+/// Writes the segments of one input partition to the table topic.
 pub(super) struct TableWriter<C: ProducerClient> {
     handle: Arc<PartitionHandle>,
     transactions: OnceCell<C::Transactions>,
@@ -65,14 +67,14 @@ impl<C: ProducerClient> TableWriter<C> {
         self.unless_ended(topic, begun.map(drop)).await
     }
 
-    /// Sends the trips that a flush changed, and no value for the ids that this retires.
+    /// Sends the segments that a flush changed, and no value for the ids that this retires.
     pub(super) async fn send_changes(&self, topic: &TableTopic, flush: &Flush) -> Result<()> {
         let mut records = Vec::new();
         let events = flush.groups.iter().flat_map(WriteGroup::events);
         for (change, row) in events.filter(|(change, _)| !change.in_past) {
             if topic.is_written_by(self.handle.partition(), row) {
-                if row.kind == Kind::Trip {
-                    records.push(topic.trip(row)?);
+                if topic.kinds.has(row.kind) {
+                    records.push(topic.segment(row)?);
                 }
                 for t_star_ms in &change.retired {
                     records.push(topic.tombstone(&row.device_id, *t_star_ms)?);
@@ -82,7 +84,7 @@ impl<C: ProducerClient> TableWriter<C> {
         self.send(topic, records).await
     }
 
-    /// Sends no value for every id that erased trips ever had.
+    /// Sends no value for every id that erased segments ever had.
     pub(super) async fn send_erased(&self, topic: &TableTopic, erased: &[TripRow]) -> Result<()> {
         let mut records = Vec::new();
         for row in erased {
@@ -126,7 +128,7 @@ fn failed(topic: &TableTopic, error: impl Into<Box<dyn Error + Send + Sync>>) ->
 }
 
 impl TableTopic {
-    /// Whether the owner of an input partition writes the trip of a row: only one owner at a time
+    /// Whether the owner of an input partition writes the record of a row: only one owner at a time
     /// does. Another one may have it while it reads an older epoch again, which is acknowledged,
     /// table included, before the next one begins.
     fn is_written_by(&self, partition: i32, row: &TripRow) -> bool {
@@ -136,7 +138,7 @@ impl TableTopic {
         }
     }
 
-    fn trip(&self, row: &TripRow) -> Result<TransactionRecord> {
+    fn segment(&self, row: &TripRow) -> Result<TransactionRecord> {
         let mut record = self.tombstone(&row.device_id, row.t_star_ms)?;
         let max_bytes = self.max_bytes.saturating_sub(size(&record.record));
         let value = self.format.encode(row, max_bytes).map_err(|error| failed(self, error))?;
@@ -184,7 +186,8 @@ mod tests {
             keeps_positions: false,
         };
         let (name, division) = ("samples.trips.table".into(), epoch.division());
-        TableTopic { name, partitions: 4, format: TableFormat::Json, division, max_bytes: 10_000 }
+        let (kinds, format) = (Kinds::Trips, TableFormat::Json);
+        TableTopic { name, kinds, partitions: 4, format, division, max_bytes: 10_000 }
     }
 
     fn row(partition: i32, version: i64) -> TripRow {
@@ -220,7 +223,7 @@ mod tests {
     fn a_device_has_one_partition_whatever_the_keys_of_its_trips() {
         let table = topic(Partitioner::None);
         let (trip, gone) =
-            (table.trip(&row(1, 2000)).unwrap(), table.tombstone("21", DeviceTime(7)));
+            (table.segment(&row(1, 2000)).unwrap(), table.tombstone("21", DeviceTime(7)));
         let gone = gone.unwrap();
         assert_eq!(trip.record.partition, Partitioner::Murmur2.partition(b"21", 4));
         assert_eq!(gone.record.partition, trip.record.partition);

@@ -15,7 +15,7 @@ use crate::kafka::producer::{ConfiguredProducer, Producer, ProducerClient};
 use crate::kafka::topics::Topics;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::DeviceTime;
-use crate::store::{Flush, Forget, Kinds, Order, Result, StoreError, TripStore};
+use crate::store::{Flush, Forget, Order, Result, StoreError, TripStore};
 
 /// Maximum number of trips of a device that are read at once before they are erased.
 const ERASED_PAGE: usize = 1000;
@@ -104,13 +104,13 @@ impl<T: TripStore, C: ProducerClient> TopicSink<T, C> {
         let mut from_ms = DeviceTime::MIN;
         loop {
             let span = (from_ms, before_ms);
-            let kinds = Kinds::Trips;
+            let kinds = table.kinds;
             let page = self.trips.range(device_id, kinds, span.0, span.1, Order::Asc, ERASED_PAGE);
-            let mut trips = page.await?;
-            let is_last = trips.len() < ERASED_PAGE;
-            from_ms = trips.last().map_or(before_ms, |last| last.end_ms.saturating_add(1));
-            trips.retain(|row| row.end_ms < before_ms);
-            self.table.send_erased(table, &trips).await?;
+            let mut erased = page.await?;
+            let is_last = erased.len() < ERASED_PAGE;
+            from_ms = erased.last().map_or(before_ms, |last| last.end_ms.saturating_add(1));
+            erased.retain(|row| row.end_ms < before_ms);
+            self.table.send_erased(table, &erased).await?;
             if is_last {
                 return Ok(());
             }

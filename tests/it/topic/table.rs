@@ -167,6 +167,49 @@ fn the_table_follows_merges_and_erasures() {
     assert_eq!(holds(&topic, &table, &left), retired + erased);
 }
 
+/// A sample of a device that stands or moves.
+fn with_speed(minute: i64, speed: f64, is_on: bool) -> String {
+    let time = format!("2024-05-01T08:{minute:02}:00Z");
+    json!({"device_id": "truck-1", "time": time, "lat": 52.5, "lon": 13.4, "speed": speed,
+        "ignition": is_on})
+    .to_string()
+        + "\n"
+}
+
+#[test]
+fn stops_have_records_if_they_are_chosen() {
+    let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };
+    let (folder, store) = (control_keys::folder(), store(&keyspace));
+    let flags = format!("{} {store} --table-topic --table-kind all", log(&topic));
+    let words = format!(
+        "run {flags} --table-partitions {PARTITIONS} --from earliest --create-topics \
+         --create-schema"
+    );
+    let table = format!("{}.trips.table", topic.name);
+    let read = |lines: String| {
+        topic.send_lines(lines.as_bytes(), "no-device");
+        let running = start(&folder, &words);
+        until_committed(&topic, &topic.name);
+        drain(running, &words).ends(0);
+        folder.run(&format!("export --kind all {store}")).ends(0).objects()
+    };
+    let kinds = |found: &[Value]| -> Vec<String> {
+        found.iter().map(|it| it["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    let off = with_speed(20, 0.0, false) + &with_speed(24, 0.0, false);
+    let found = read(with_speed(0, 0.0, true) + &with_speed(1, 0.0, true) + &off);
+    assert_eq!(kinds(&found), ["stop", "stop"]);
+    assert_eq!(holds(&topic, &table, &found), 0);
+    // Movement takes the first one in, and its id is retired.
+    let found = read(with_speed(2, 9.0, true));
+    assert_eq!(kinds(&found), ["trip", "stop"]);
+    assert_eq!(holds(&topic, &table, &found), 1);
+    folder.run(&format!("forget truck-1 --yes {} {store}", topic.flags())).ends(0);
+    let found = read(minutes("truck-2", &[1]));
+    assert_eq!(kinds(&found), ["trip"]);
+    assert_eq!(holds(&topic, &table, &found), 3);
+}
+
 #[test]
 fn with_a_registry_its_values_are_avro() {
     let (Some(topic), Some(keyspace)) = (Topic::new(PARTITIONS), Keyspace::bare()) else { return };

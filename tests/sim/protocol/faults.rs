@@ -1,6 +1,7 @@
 //! The faults of a schedule.
 
 use tstar::internals::kafka::topics::StartFrom;
+use tstar::internals::segment::Kinds;
 
 use super::log::{Kind, log_time};
 use super::process::Process;
@@ -170,7 +171,7 @@ impl Kind {
             is_lossy,
             from: Some(from),
             is_static: dice.percent(20),
-            has_table: dice.percent(50),
+            table: dice.one_of(&[None, None, Some(Kinds::Trips), Some(Kinds::All)]),
             is_hostile: dice.percent(30),
             is_fine: dice.percent(30),
             has_stops,

@@ -13,7 +13,7 @@ use tstar::internals::model::epoch::{Epoch, LogPartition, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
-use tstar::internals::segment;
+use tstar::internals::segment::{self, Kinds};
 use tstar::internals::source::{Decoder, Headers};
 use tstar::internals::timeline::{DAY_MS, READINGS, Reading, Sample};
 
@@ -99,8 +99,8 @@ pub struct Kind {
     pub from: Option<StartFrom>,
     /// Processes have static ids.
     pub is_static: bool,
-    /// Trips are written to a table topic.
-    pub has_table: bool,
+    /// What is written to a table topic, if there is one.
+    pub table: Option<Kinds>,
     /// Some records cannot be used at all.
     pub is_hostile: bool,
     /// Times are not whole hours.

@@ -149,7 +149,7 @@ impl Process {
                 find_schemas: find_known(Arc::default()),
                 live: Arc::default(),
             },
-            table: schedule.kind.has_table.then(|| table::topic(epoch.division())),
+            table: schedule.kind.table.map(|kinds| table::topic(epoch.division(), kinds)),
             epoch,
             reader: schedule.reader.fork(),
             shared: WorkerShares::new(setup.pace.memory),

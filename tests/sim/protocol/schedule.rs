@@ -150,7 +150,7 @@ impl Schedule {
         for (is_so, what) in [
             (self.kind.epochs, "schedules of two epochs"),
             (self.kind.is_fine, "schedules of times within an hour"),
-            (self.kind.has_table, "schedules with a table topic"),
+            (self.kind.table.is_some(), "schedules with a table topic"),
             (self.kind.is_large, "schedules of many records"),
             (self.kind.has_stops, "schedules with stops"),
             (self.scripts.len() == 4, "schedules of four partitions"),
@@ -404,8 +404,8 @@ impl Schedule {
         world.deliver(usize::MAX);
         (0..self.scripts.len()).for_each(|lane| checks::commit(&mut world, &truth, lane));
         checks::end(&mut world, &truth);
-        if self.kind.has_table {
-            table::check(&mut world, &truth);
+        if let Some(kinds) = self.kind.table {
+            table::check(&mut world, &truth, kinds);
         }
         self.count(&mut world, &truth);
         for (what, times) in &world.seen {

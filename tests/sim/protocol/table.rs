@@ -12,9 +12,8 @@ use tstar::internals::kafka::transactions::TransactionClient;
 use tstar::internals::kafka::transactions::TransactionRecord;
 use tstar::internals::model::epoch::Division;
 use tstar::internals::model::scalar::DeviceTime;
-use tstar::internals::segment::Kind as SegmentKind;
 use tstar::internals::sink::table::TableTopic;
-use tstar::internals::store::TripRow;
+use tstar::internals::store::{Kinds, TripRow};
 use tstar::internals::views::table::TableFormat;
 
 use super::truth::Truth;
@@ -22,10 +21,10 @@ use super::world::{Append, Shared, World, lock};
 
 const NAME: &str = "samples.trips.table";
 
-/// The table topic of processes that know this epoch as the newest.
-pub fn topic(division: Division) -> TableTopic {
+/// The table topic of processes that know this epoch as the newest, with these segments.
+pub fn topic(division: Division, kinds: Kinds) -> TableTopic {
     let (name, format) = (NAME.to_owned(), TableFormat::Json);
-    TableTopic { name, partitions: 4, format, division, max_bytes: usize::MAX }
+    TableTopic { name, kinds, partitions: 4, format, division, max_bytes: usize::MAX }
 }
 
 /// The transactional ids, and what committed transactions have written.
@@ -103,14 +102,14 @@ fn table_trip(row: &TripRow) -> TableTrip {
     }
 }
 
-/// The last record of each key is right, and no other key has a trip.
-pub fn check(world: &mut World, truth: &Truth) {
+/// The last record of each key is right, and no other key has a segment.
+pub fn check(world: &mut World, truth: &Truth, kinds: Kinds) {
     let held = world.table.records.iter();
     let held: BTreeMap<_, _> =
         held.filter_map(|(key, trip)| Some((key.clone(), trip.as_ref()?))).collect();
     let end = truth.end();
-    let trips = end.iter().filter(|row| row.kind == SegmentKind::Trip);
-    let want: Vec<_> = trips.map(|row| table_trip(row)).collect();
+    let rows = end.iter().filter(|row| kinds.has(row.kind));
+    let want: Vec<_> = rows.map(|row| table_trip(row)).collect();
     let want: BTreeMap<_, _> =
         want.iter().map(|trip| (trip.id.clone().into_bytes(), trip)).collect();
     if held != want {
