@@ -1,6 +1,6 @@
 -- What other programs read of the SQLite store, as docs/data-out.md shows.
 
--- One row for each trip, with what table `trips` has no text for. Stored, since programs such as
+-- One row for each trip and stop, with what table `trips` has no text for. Stored, since programs such as
 -- DuckDB run a view in their own SQL, which has other functions; and apart from `trips`, where
 -- SQLite would read the paths to get to columns behind them.
 CREATE TABLE trip_rows (
@@ -8,6 +8,7 @@ CREATE TABLE trip_rows (
   start_ms      INTEGER NOT NULL,
   end_ms        INTEGER NOT NULL,
   t_star_ms     INTEGER NOT NULL,
+  kind          TEXT    NOT NULL,  -- trip or stop
   id            TEXT,              -- set by the trigger below, like the next two
   start_time    TEXT,
   end_time      TEXT,
@@ -31,7 +32,7 @@ CREATE TABLE trip_rows (
   PRIMARY KEY (device_id, start_ms, end_ms)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each id that a merge retired.
+-- One row for each id that a merge into a trip retired.
 CREATE TABLE absorbed_rows (
   device_id   TEXT    NOT NULL,
   start_ms    INTEGER NOT NULL,
@@ -84,17 +85,18 @@ CREATE TRIGGER trip_rows_insert AFTER INSERT ON trip_rows BEGIN
     FROM trip_rows JOIN trips USING (device_id),
       json_each(trips.ids) AS retired
     -- Of the history of a retired id, the length is even.
-    WHERE json_array_length(retired.value) > 0 AND json_array_length(retired.value) % 2 = 0
+    WHERE trip_rows.kind = 'trip'
+      AND json_array_length(retired.value) > 0 AND json_array_length(retired.value) % 2 = 0
       AND device_id = new.device_id AND start_ms = new.start_ms AND end_ms = new.end_ms
       AND bucket = new.start_ms - new.start_ms % 86400000
       AND trips.start_time = new.start_ms AND trips.end_time = new.end_ms;
 END;
 
--- Of the rows of a trip in `trips`, that of the day on which it starts.
+-- Of the rows of a trip or stop in `trips`, that of the day on which it starts.
 CREATE TRIGGER trips_insert AFTER INSERT ON trips
-WHEN new.kind = 'trip' AND new.bucket = new.start_time - new.start_time % 86400000 BEGIN
+WHEN new.bucket = new.start_time - new.start_time % 86400000 BEGIN
   INSERT OR REPLACE INTO trip_rows VALUES (
-    new.device_id, new.start_time, new.end_time, new.t_star, NULL, NULL, NULL,
+    new.device_id, new.start_time, new.end_time, new.t_star, new.kind, NULL, NULL, NULL,
     (new.end_time - new.start_time) / 1000.0,
     new.moving_ms / 1000.0, new.idle_ms / 1000.0, new.parked_ms / 1000.0,
     round(new.distance_m, 1) / 1000.0, new.samples, new.max_speed_mps, new.driver,
@@ -118,7 +120,12 @@ SELECT id, device_id,
     || ':' || substr(id, -9, 2) || ':' || substr(id, -7) AS t_star,
   start_time, end_time, duration_s, moving_s, idle_s, parked_s, km, samples, max_speed_mps, driver,
   start_lat, start_lon, end_lat, end_lon, min_lat, min_lon, max_lat, max_lon, version
-FROM trip_rows;
+FROM trip_rows WHERE kind = 'trip';
+
+CREATE VIEW stop AS
+SELECT id, device_id, start_time, end_time, duration_s, idle_s, parked_s,
+  start_lat AS lat, start_lon AS lon, samples, version
+FROM trip_rows WHERE kind = 'stop';
 
 CREATE VIEW trip_absorbed AS
 SELECT absorbed_id, id, device_id, absorbed_rows.version

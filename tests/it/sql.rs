@@ -51,7 +51,8 @@ fn log(dice: &mut Dice) -> String {
             let time = 1_795_132_800_000 + dice.between(0, minutes) * 60_000 + dice.between(0, 999);
             let (lat, lon) = (dice.between(-90, 90), dice.between(-180, 180));
             let sample = json!({"device_id": device, "time": time, "lat": lat, "lon": lon,
-                "speed": dice.between(0, 30), "driver": dice.one_of(&["Ann", "Bea"])});
+                "speed": dice.between(0, 30), "driver": dice.one_of(&["Ann", "Bea"]),
+                "ignition": dice.below(10) > 0});
             lines.push(sample.to_string() + "\n");
         }
     }
@@ -128,12 +129,42 @@ fn the_views_have_each_trip_once_with_the_values_of_an_export() {
     assert!(trips > 1000 && retired > 100, "{trips} {retired}");
 }
 
+/// A row of view `stop` as the stop that `export` prints, without what the view lacks.
+fn stop(row: &Row<'_>) -> rusqlite::Result<Value> {
+    let number = |name: &str| row.get::<_, f64>(name);
+    let text = |name: &str| row.get::<_, String>(name);
+    Ok(json!({
+        "id": text("id")?, "device_id": text("device_id")?,
+        "start_time": text("start_time")?, "end_time": text("end_time")?,
+        "duration_s": number("duration_s")?, "idle_s": row.get::<_, Option<f64>>("idle_s")?,
+        "parked_s": number("parked_s")?, "start": {"lat": number("lat")?, "lon": number("lon")?},
+        "samples": row.get::<_, i64>("samples")?, "version": row.get::<_, i64>("version")?,
+    }))
+}
+
+#[test]
+fn a_view_has_each_stop_once_with_the_values_of_an_export() {
+    let folder = store(5);
+    let file = Connection::open(folder.path("trips.db")).unwrap();
+    let mut all = file.prepare("SELECT * FROM stop ORDER BY device_id, start_time").unwrap();
+    let found: Vec<Value> = all.query_map([], stop).unwrap().map(Result::unwrap).collect();
+    let mut expected = folder.run("export --kind stop --format ndjson").ends(0).objects();
+    for stop in &mut expected {
+        let shown = found[0].as_object().unwrap();
+        stop.as_object_mut().unwrap().retain(|name, _| shown.contains_key(name));
+    }
+    assert_eq!(found, expected);
+    let is_parked = |stop: &Value| stop["parked_s"].as_f64() > Some(0.0);
+    assert!(found.iter().any(is_parked) && !found.iter().all(is_parked), "{}", found.len());
+}
+
 #[test]
 fn a_view_reads_no_path_and_a_device_only_its_own_trips() {
     let folder = Folder::with("log", minutes("truck-17", &[0, 2]));
     folder.ingest("log");
     let file = Connection::open(folder.path("trips.db")).unwrap();
-    for (view, table) in [("trip", "trip_rows"), ("trip_absorbed", "absorbed_rows")] {
+    let tables = ["trip_rows", "trip_rows", "absorbed_rows"];
+    for (view, table) in ["trip", "stop", "trip_absorbed"].into_iter().zip(tables) {
         let plan = format!("EXPLAIN QUERY PLAN SELECT * FROM {view} WHERE device_id = 'truck-17'");
         let step: String = file.query_row(&plan, [], |row| row.get(3)).unwrap();
         assert_eq!(step, format!("SEARCH {table} USING PRIMARY KEY (device_id=?)"));
@@ -148,11 +179,11 @@ fn an_erased_trip_leaves_the_views() {
         let count = format!("SELECT count(*) FROM {table}");
         file.query_row(&count, [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    assert!(count("trip") > 0 && count("trip_absorbed") > 0);
+    assert!(["trip", "stop", "trip_absorbed"].iter().all(|view| count(view) > 0));
     folder.run("forget --all-before 2026-11-22T00:00:00Z --yes").ends(0);
     assert_eq!(count("trip"), folder.trips("trips.db").len() as i64);
     folder.run("forget --all-before 2027-01-01T00:00:00Z --yes").ends(0);
-    assert_eq!(["trip", "trip_absorbed"].map(count), [0, 0]);
+    assert_eq!(["trip", "stop", "trip_absorbed"].map(count), [0, 0, 0]);
 }
 
 /// A user other than root, who may write to everything.

@@ -3,21 +3,21 @@
 use super::SqliteStore;
 use crate::store::Result;
 
-/// The first copy of a trip that has another id, version or driver than its row for other programs,
-/// or of a stop that has one. A copy in a later day may have no such row: a newer trip took it.
+/// The first copy of a trip or stop that has another kind, id, version or driver than its row for
+/// other programs. A copy in a later day may have no such row: a newer trip took it.
 const OTHER_ROW: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS t
      LEFT JOIN trip_rows AS r ON r.device_id = t.device_id
        AND r.start_ms = t.start_time AND r.end_ms = t.end_time
-     WHERE CASE WHEN t.kind = 'stop' THEN r.device_id IS NOT NULL
-       WHEN r.device_id IS NULL THEN t.bucket = t.start_time - t.start_time % 86400000
-       ELSE r.t_star_ms <> t.t_star OR r.version <> t.version OR r.driver IS NOT t.driver END
+     WHERE CASE WHEN r.device_id IS NULL THEN t.bucket = t.start_time - t.start_time % 86400000
+       ELSE r.kind <> t.kind OR r.t_star_ms <> t.t_star OR r.version <> t.version
+         OR r.driver IS NOT t.driver END
      LIMIT 1";
 
-/// The same of the ids that merges retired.
+/// The same of the ids that merges into trips retired.
 const OTHER_RETIRED: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips AS t
      JOIN trip_rows AS r ON r.device_id = t.device_id
        AND r.start_ms = t.start_time AND r.end_ms = t.end_time
-     WHERE (SELECT count(*) FROM json_each(t.ids) AS retired
+     WHERE t.kind = 'trip' AND ((SELECT count(*) FROM json_each(t.ids) AS retired
          WHERE json_array_length(retired.value) % 2 = 0)
        <> (SELECT count(*) FROM absorbed_rows AS a
          WHERE a.device_id = t.device_id AND a.start_ms = t.start_time AND a.end_ms = t.end_time)
@@ -26,7 +26,7 @@ const OTHER_RETIRED: &str = "SELECT t.device_id || ' at ' || t.bucket FROM trips
          SELECT 1 FROM absorbed_rows AS a WHERE a.device_id = t.device_id
            AND a.start_ms = t.start_time AND a.end_ms = t.end_time
            AND a.absorbed_ms = CAST(retired.key AS INTEGER)
-           AND a.version = json_extract(retired.value, '$[#-1]')))
+           AND a.version = json_extract(retired.value, '$[#-1]'))))
      LIMIT 1";
 
 impl SqliteStore {
