@@ -185,12 +185,24 @@ export class Detail {
     };
     this.put(
       make("p", "asked none", [make("b", "", moment(ms)), " is not covered by a trip."]),
-      stop && make("p", "stands", ["It stands: ", this.when(stop)]),
+      stop && this.stands(stop),
       make("div", "sides", [
         side(previous, "previous", ms - (previous?.endMs ?? 0)),
         side(next, "next", (next?.startMs ?? 0) - ms),
       ]),
     );
+  }
+
+  /** A stop. Without samples that report the ignition, none is off. */
+  stands(stop) {
+    const { lat, lon } = stop.start;
+    const facts = [
+      duration(stop.endMs - stop.startMs),
+      stop.parked_s > 0 ? "ignition off" : "ignition not off",
+      `at ${lat.toFixed(5)}, ${lon.toFixed(5)}`,
+      plural(stop.samples, "sample"),
+    ];
+    return make("p", "stands", ["It stands: ", this.when(stop), facts.join(" · ")]);
   }
 
   /** Shows an error, with an action that may help. */
