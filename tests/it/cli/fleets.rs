@@ -10,6 +10,7 @@ mod plan;
 #[expect(dead_code, reason = "the core compares more")]
 mod random;
 #[path = "../../../crates/tstar-core/tests/fleets/tracker.rs"]
+#[expect(dead_code, reason = "the core compares more")]
 mod tracker;
 
 use serde_json::{Value, json};

@@ -23,7 +23,9 @@ mod tracker;
 use std::fmt::Write as _;
 use std::num::NonZero;
 
-use tstar_core::{Outcome, Sample, Segment, SegmentRules, Timeline, Version};
+use tstar_core::segment::Kind;
+use tstar_core::timeline::LegFilter;
+use tstar_core::{Outcome, PathStats, Sample, Segment, SegmentRules, Timeline, Version};
 
 use cell::Cell;
 use ids::{IdChanges, IdCounts};
@@ -207,6 +209,32 @@ fn segments_do_not_depend_on_the_order_of_arrival() {
         }
     }
     println!("count of random orders of a vehicle's samples: {built}\n");
+}
+
+#[test]
+fn a_trip_is_idle_while_the_vehicle_waits() {
+    let (mut idle_ms, mut waited_ms, mut trips) = (0, 0, 0);
+    for (cell, nth_cell) in cells() {
+        let rules = cell.rules_by_hand();
+        for vehicle in vehicles(cell, nth_cell) {
+            let timeline = timeline(&rules, &vehicle.samples);
+            let trips_found = timeline.segments().filter(|it| it.outline().kind == Kind::Trip);
+            for trip in trips_found.filter(|it| score::is_long(it)) {
+                let stats = PathStats::from_path(trip.path(), LegFilter::default());
+                let found_ms = stats.idle_ms().expect("its samples have speeds");
+                let (expected_ms, tolerance_ms) =
+                    score::waits(trip, &vehicle.waits, cell.interval_ms());
+                let is_near = (found_ms - expected_ms).abs() <= tolerance_ms;
+                let at = trip.start_ms();
+                assert!(is_near, "{} at {at}: {found_ms}, {expected_ms}", cell.columns());
+                idle_ms += found_ms;
+                waited_ms += expected_ms;
+                trips += 1;
+            }
+        }
+    }
+    println!("{trips} trips are idle for {idle_ms} ms, and wait for {waited_ms}\n");
+    assert!((idle_ms - waited_ms).abs() * 50 < waited_ms, "{idle_ms} of {waited_ms}");
 }
 
 fn id_row(columns: &str, counts: IdCounts) -> String {

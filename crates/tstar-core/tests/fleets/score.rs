@@ -75,6 +75,17 @@ impl Score {
     }
 }
 
+/// Time that a vehicle waits during a trip, and how far a found one may differ: by a sample at the
+/// begin of each wait, or at its end.
+pub fn waits(trip: &Segment, waits: &[Span], interval_ms: i64) -> (i64, i64) {
+    let Span { start_ms, end_ms } = span(trip);
+    let within = waits.iter().map(|it| it.end_ms.min(end_ms) - it.start_ms.max(start_ms));
+    let within: Vec<i64> = within.filter(|&duration_ms| duration_ms > 0).collect();
+    let count = i64::try_from(within.len()).expect("a trip has few waits");
+    // Intervals differ by at most a tenth.
+    (within.iter().sum(), count * interval_ms * 11 / 10)
+}
+
 /// Whether one of the trips, which are sorted, has the ends of a trip.
 fn is_among(trips: &[Span], trip: Span) -> bool {
     let is_near = |a: i64, b: i64| (a - b).abs() <= TOLERANCE_MS;
@@ -83,7 +94,7 @@ fn is_among(trips: &[Span], trip: Span) -> bool {
     near.any(|it| is_near(it.end_ms, trip.end_ms))
 }
 
-fn is_long(trip: &Segment) -> bool {
+pub fn is_long(trip: &Segment) -> bool {
     PathStats::from_path(trip.path(), LegFilter::default()).distance_m >= MIN_TRIP_M
 }
 

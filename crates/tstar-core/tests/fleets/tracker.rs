@@ -29,6 +29,8 @@ pub struct Vehicle {
     /// Its trips by time: from the first to the last sample that it sent of each. The sample of
     /// ignition on is of a trip; that of ignition off, and what is sent while it is parked, is not.
     pub truth: Vec<Span>,
+    /// When it waits during a trip.
+    pub waits: Vec<Span>,
 }
 
 impl Vehicle {
@@ -43,7 +45,12 @@ impl Vehicle {
         tracker.sent.sort_by_key(|sent| (sent.arrival_ms, sent.sample.time_ms));
         let arrivals_ms = tracker.sent.iter().map(|sent| sent.arrival_ms).collect();
         let samples = tracker.sent.into_iter().map(|sent| sent.sample).collect();
-        Self { samples, arrivals_ms, truth: tracker.truth }
+        let waits = trips.iter().flat_map(Trip::waits);
+        let waits = waits.map(|(start_ms, end_ms)| Span {
+            start_ms: EPOCH_MS + start_ms,
+            end_ms: EPOCH_MS + end_ms,
+        });
+        Self { samples, arrivals_ms, truth: tracker.truth, waits: waits.collect() }
     }
 }
 
