@@ -9,7 +9,7 @@ use super::report::{Counts, SummaryFormat};
 use super::table;
 use crate::ops::InvalidRequest;
 use crate::store::TripRow;
-use crate::views::{Extras, Form, TagValues, TripJson, TripWriter};
+use crate::views::{Extras, Form, TripJson, TripWriter};
 
 /// The output, and whether it is a terminal.
 pub(crate) struct Printer {
@@ -153,10 +153,11 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints a list of trips.
+    /// Prints a list of trips, whose fields are the expected ones.
     pub(crate) fn list(
         &mut self,
         rows: &[(TripRow, Extras)],
+        expected: Extras,
         format: Format,
         flag: &PathFlag,
     ) -> anyhow::Result<()> {
@@ -166,7 +167,7 @@ impl Printer {
             return Ok(self.line(&table::list(&trips))?);
         };
         let writer = self.writer(form, flag)?;
-        let mut writer = writer.expecting(Extras::tagged(TagValues::new()));
+        let mut writer = writer.expecting(expected);
         for (row, extras) in rows {
             writer.write(row, extras)?;
         }

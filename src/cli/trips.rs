@@ -10,12 +10,13 @@ use crate::identity::DeviceId;
 use crate::model::scalar::Day;
 use crate::model::time::{format_time, parse_day};
 use crate::model::visible::visible;
+use crate::ops::lookup::of_store;
 use crate::ops::trip_filter::TripFilter;
 use crate::ops::trip_list::{self, day_span};
-use crate::ops::{BadData, InvalidRequest, tags};
+use crate::ops::{BadData, InvalidRequest, silence, tags};
 use crate::store::skip::{Missing, collecting};
 use crate::store::{AnyStore, Kinds, Order, TripRow};
-use crate::views::{Extras, PathRule, tag_values};
+use crate::views::{Extras, PathRule, TagValues, tag_values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,6 +50,10 @@ pub(crate) struct TripsArgs {
     /// Print at most N trips
     #[arg(long, value_name = "N", value_parser = at_least(1_usize))]
     pub limit: Option<usize>,
+    /// Add the time and the way from the trip or stop before, which no sample shows (not in tables
+    /// and parquet)
+    #[arg(long, requires = "device")]
+    pub silence: bool,
     #[command(flatten)]
     pub filter: FilterFlags,
     #[command(flatten)]
@@ -118,8 +123,17 @@ pub(crate) async fn run(
     let tagged = rows.into_iter().zip(tags);
     let wanted = tagged.filter(|(row, tags)| filter.accepts(row, tags));
     let extras = |tags| Extras::tagged(tag_values(&tags));
-    let rows: Vec<_> = wanted.take(limit).map(|(row, tags)| (row, extras(tags))).collect();
-    printer.list(&rows, format, &args.path)?;
+    let mut rows: Vec<_> = wanted.take(limit).map(|(row, tags)| (row, extras(tags))).collect();
+    let mut expected = Extras::tagged(TagValues::new());
+    if let Some(device) = device.filter(|_| args.silence) {
+        let alone: Vec<_> = rows.iter().map(|(row, _)| row).collect();
+        let silences = silence::before_each(&of_store(&store), &device, &alone).await?;
+        expected.set_silence(None);
+        for ((_, extras), silence) in rows.iter_mut().zip(silences) {
+            extras.set_silence(silence);
+        }
+    }
+    printer.list(&rows, expected, format, &args.path)?;
     missing.problem().map_or(Ok(()), |problem| Err(BadData(problem).into()))
 }
 

@@ -33,6 +33,7 @@ pub(crate) const OF_DEVICE: &str = "/v1/devices/{token}/trips";
         ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier"),
         ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "Order by start time: asc (default) or desc"),
         ListParams,
+        ("silence" = Option<bool>, Query, description = "Add the time and the way from the trip or stop before, which no sample shows, as `silence_s` and `silence_m`"),
         ("min_version" = Option<i64>, Query, minimum = 0, description = MIN_VERSION),
     ),
     responses(
@@ -54,6 +55,10 @@ async fn list_device(mut call: Call, token: &str, form: Form) -> Result<Response
     let ((mut from_ms, mut to_ms), order) = (params.span(), params.order());
     let (options, cursor) = (params.list_options(form), params.cursor());
     let min_version = params.min_version();
+    let has_silences = params.flag("silence");
+    if has_silences && form == Form::Parquet {
+        params.fault("silence", "parquet always has the same columns; leave it out");
+    }
     if let Some(cursor) = &cursor {
         if device.as_ref() != Some(&cursor.device_id) {
             params.fault("cursor", "it is of another device");
@@ -70,6 +75,9 @@ async fn list_device(mut call: Call, token: &str, form: Form) -> Result<Response
     let changes = cursor.is_none().then(|| app.changes_cursor()).flatten();
     let mut page = TripPage::new(app.fresh(&store), options.request());
     page.fill(&device, (from_ms, to_ms), order).await?;
+    if has_silences {
+        page.add_silences(&device).await?;
+    }
     let owner = match min_version {
         Some(_) => app.other_owner(&store, &device).await,
         None => None,

@@ -88,9 +88,15 @@ impl App {
             let extras = self.list_extras(&found.row, found.is_fresh, tags);
             (found.row, extras)
         };
-        let rows: Vec<_> = page.rows.into_iter().map(with_extras).collect();
+        let mut rows: Vec<_> = page.rows.into_iter().map(with_extras).collect();
         let fresh = self.freshness(false);
-        let expected = Extras { open: Some(false), fresh, ..Extras::tagged(TagValues::new()) };
+        let mut expected = Extras { open: Some(false), fresh, ..Extras::tagged(TagValues::new()) };
+        if let Some(silences) = page.silences {
+            expected.set_silence(None);
+            for ((_, extras), silence) in rows.iter_mut().zip(silences) {
+                extras.set_silence(silence);
+            }
+        }
         let work = move || write((rows, expected), &options, (next, changes, skipped));
         let mut response = self.run_if(is_large, work).await?;
         if skipped > 0 {
@@ -139,7 +145,8 @@ fn item(row: &TripRow, extras: Extras, options: &ListOptions) -> Result<TripItem
     else {
         unreachable!("a trip is an object")
     };
-    trip.retain(|name, _| fields.contains(name));
+    // What another parameter asked for is there, too.
+    trip.retain(|name, _| fields.contains(name) || name.starts_with("silence_"));
     Ok(TripItem::Selected(trip))
 }
 

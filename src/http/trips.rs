@@ -329,7 +329,7 @@ pub(crate) async fn by_id(
         merged: Some(found.matched == Match::Retired),
         fresh: app.freshness(found.is_fresh),
         owner,
-        open: None,
+        ..Extras::default()
     };
     let current = text_id(&found.row.device_id, found.row.t_star_ms)?;
     let url = format!("/v1/trips/{current}{}", &segment[id.len()..]);

@@ -22,6 +22,7 @@ pub(crate) mod row_check;
 pub mod run;
 pub mod schema;
 pub mod serve;
+pub(crate) mod silence;
 pub mod simulate;
 pub mod summary;
 pub mod tags;

@@ -1,6 +1,7 @@
 //! Pages of trips: of a device, or of all devices.
 
 use super::lookup::Fresh;
+use super::silence;
 use super::tags::of_spans;
 use super::trip_filter::TripFilter;
 use crate::identity::{DeviceId, TripId};
@@ -10,7 +11,7 @@ use crate::store::fresh::FreshRow;
 use crate::store::skip::{Missing, collecting};
 use crate::store::{DevicesOfDays, Kinds, Order, SideTables as _, StoreError, TripRow};
 use crate::timeline::day_of;
-use crate::views::{TagValues, tag_values};
+use crate::views::{Silence, TagValues, tag_values};
 
 /// Rows read at once; all of their paths are in memory.
 const CHUNK: usize = 50;
@@ -56,6 +57,8 @@ pub(crate) struct TripPage<'a> {
     pub rows: Vec<(FreshRow, TagValues)>,
     /// The trips include every record of the device before this version, if that is known.
     complete_before: Option<Version>,
+    /// The silence before each of them, once [`TripPage::add_silences`] has read it.
+    pub silences: Option<Vec<Option<Silence>>>,
     /// Approximate size of the trips as JSON.
     pub bytes: usize,
     /// Number of rows read, and of devices without any.
@@ -76,6 +79,7 @@ impl<'a> TripPage<'a> {
             store,
             request,
             rows: Vec::new(),
+            silences: None,
             complete_before: Some(Version::MAX),
             bytes: 0,
             read: 0,
@@ -167,6 +171,16 @@ impl<'a> TripPage<'a> {
                 (None, _) => break,
             }
         }
+        Ok(())
+    }
+
+    /// Adds the silence before each trip of a page of one device.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn add_silences(&mut self, device: &str) -> Result<(), StoreError> {
+        let rows: Vec<_> = self.rows.iter().map(|(found, _)| &found.row).collect();
+        self.silences = Some(silence::before_each(&self.store, device, &rows).await?);
         Ok(())
     }
 

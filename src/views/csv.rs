@@ -57,6 +57,10 @@ fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
     if let Some(fresh) = extras.fresh {
         values.push(("fresh", fresh.to_string()));
     }
+    for (name, value) in [("silence_s", extras.silence_s), ("silence_m", extras.silence_m)] {
+        let text = |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
+        values.extend(value.map(|value| (name, text(value))));
+    }
     if let Some(owner) = &extras.owner {
         values.push(("owner", owner.clone()));
     }

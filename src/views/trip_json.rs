@@ -97,8 +97,17 @@ impl Match {
     }
 }
 
+/// The time and the way to a trip or stop from the one before it, which no sample shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Silence {
+    /// Time since the last sample before it, ms.
+    pub duration_ms: i64,
+    /// Great-circle distance from there, m.
+    pub distance_m: f64,
+}
+
 /// Fields of an answer that depend on the request; unset ones are omitted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Extras {
     /// The tags of the trip, by key: those that count.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,6 +128,14 @@ pub struct Extras {
     /// store, false if it comes from the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fresh: Option<bool>,
+    /// Time since the last sample before it, s, if requested; null for the first of its device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub silence_s: Option<Option<f64>>,
+    /// Great-circle distance from there, m, to 0.1, if requested; null for the first of its device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub silence_m: Option<Option<f64>>,
     /// Name of the instance that owns the device, if that is known to be another one: it may know
     /// more than the store.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,6 +143,13 @@ pub struct Extras {
 }
 
 impl Extras {
+    /// Adds the silence before it; `None` if nothing is before it.
+    pub(crate) fn set_silence(&mut self, silence: Option<Silence>) {
+        let metres = |it: Silence| (it.distance_m * 10.0).round() / 10.0;
+        self.silence_s = Some(silence.map(|it| seconds(it.duration_ms)));
+        self.silence_m = Some(silence.map(metres));
+    }
+
     /// The tags alone.
     #[must_use]
     pub fn tagged(tags: TagValues) -> Self {

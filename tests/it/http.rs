@@ -17,6 +17,7 @@ mod replaced;
 mod rights;
 mod samples;
 mod sessions;
+mod silence;
 mod storm;
 mod tokens;
 

@@ -113,22 +113,28 @@ impl PathStats {
     }
 }
 
+/// Great-circle distance of two samples, as [`PathStats::distance_m`] measures a leg, m.
+#[must_use]
+pub fn great_circle_m(from: &Sample, to: &Sample) -> f64 {
+    TrigPoint::from_sample(from).distance_m(&TrigPoint::from_sample(to))
+}
+
 /// A position and the cosine of its latitude, computed once for its two legs.
-pub(super) struct TrigPoint {
+struct TrigPoint {
     lat_e7: i32,
     lon_e7: i32,
     cos_lat: f64,
 }
 
 impl TrigPoint {
-    pub(super) fn from_sample(sample: &Sample) -> Self {
+    fn from_sample(sample: &Sample) -> Self {
         let cos_lat = libm::cos(sample.lat().to_radians());
         Self { lat_e7: sample.lat_e7, lon_e7: sample.lon_e7, cos_lat }
     }
 
     /// Haversine distance. Differences are computed in integer quanta, so that points that are
     /// centimetres apart lose no precision.
-    pub(super) fn distance_m(&self, to: &Self) -> f64 {
+    fn distance_m(&self, to: &Self) -> f64 {
         if (self.lat_e7, self.lon_e7) == (to.lat_e7, to.lon_e7) {
             return 0.0;
         }

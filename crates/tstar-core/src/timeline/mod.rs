@@ -10,7 +10,7 @@ mod drivers;
 mod packed;
 mod path;
 
-pub use derived::{Jumps, PathStats};
+pub use derived::{Jumps, PathStats, great_circle_m};
 pub use path::Path;
 
 pub use crate::model::limits::{ClockGuard, ClockViolation, FixFilter, LegFilter};
