@@ -1,9 +1,11 @@
 //! Converts text of files to UTF-8.
 //!
-//! The first line that is not ASCII decides whether text is UTF-8, so that equal content is always
-//! read alike.
+//! The first lines that are not ASCII decide whether text is UTF-8: it is if one of them is, since
+//! a line may be damaged, and text of another encoding hardly has a line that is UTF-8. So equal
+//! content is always read alike.
 
 use std::io::{self, Read};
+use std::str::Utf8Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +16,10 @@ use crate::model::text_encoding::TextEncoding;
 /// Number of bytes read at once.
 const CHUNK: usize = 64 << 10;
 
-/// Number of bytes, from the first one that is not ASCII, that decide if no line ends before.
+/// Number of bytes, from the first one that is not ASCII, that decide.
+const DECIDING: usize = 16 << 10;
+
+/// Number of bytes that decide if no line ends before.
 const MAX_LINE: usize = 4 << 10;
 
 /// How bytes become text.
@@ -166,27 +171,46 @@ impl<R> Guess<R> {
         };
     }
 
-    /// Decides by the first line that is not ASCII.
+    /// Decides by the first lines that are not ASCII.
     fn decide(&mut self, ended: bool) {
         let Some(start) = self.held.iter().position(|byte| !byte.is_ascii() || *byte == 0) else {
             return self.ready.bytes.append(&mut self.held);
         };
         let rest = &self.held[start..];
-        let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len()).min(MAX_LINE)];
-        if line.len() == rest.len() && !ended {
-            // Its end decides: what is before it can be read.
+        let deciding = &rest[..rest.len().min(DECIDING)];
+        let Some(stays) = stays(deciding, ended, self.is_named) else {
+            // What is before can be read.
             self.ready.bytes.extend(self.held.drain(..start));
             return;
-        }
-        let is_text = !line.contains(&0);
-        let is_utf8 = match std::str::from_utf8(line) {
-            Ok(_) => true,
-            // Cut within a character.
-            Err(error) => error.error_len().is_none() && line.len() == MAX_LINE,
         };
-        self.state = if is_utf8 || !is_text { State::Pass } else { State::Convert };
+        self.state = if stays { State::Pass } else { State::Convert };
         let is_guessed = self.state == State::Convert && !self.is_named;
         self.guessed.fetch_or(is_guessed, Ordering::Relaxed);
+    }
+}
+
+/// Whether content that begins with these bytes, the first of which is not ASCII, is UTF-8 or no
+/// text; `None` if more have to be read. If an encoding is named, only the first line decides: some
+/// have many lines that could be UTF-8.
+fn stays(bytes: &[u8], ended: bool, is_named: bool) -> Option<bool> {
+    let ended = ended || bytes.len() == DECIDING;
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let first = lines.next().unwrap_or_default();
+    let first = &first[..first.len().min(MAX_LINE)];
+    if !ended && !first.ends_with(b"\n") && first.len() < MAX_LINE {
+        return None;
+    }
+    let is_cut = |error: Utf8Error| error.error_len().is_none() && first.len() == MAX_LINE;
+    if first.contains(&0) || std::str::from_utf8(first).map_or_else(is_cut, |_| true) {
+        return Some(true);
+    }
+    let is_utf8 = |line: &[u8]| {
+        (ended || line.ends_with(b"\n")) && !line.is_ascii() && std::str::from_utf8(line).is_ok()
+    };
+    match is_named {
+        true => Some(false),
+        false if lines.any(is_utf8) => Some(true),
+        false => ended.then_some(false),
     }
 }
 
@@ -230,6 +254,18 @@ mod tests {
                     let expected = ([prefix, expected].concat().into_bytes(), is_guessed);
                     assert_eq!(read(&bytes, step, Conversion::To(None)), expected, "{step}");
                 }
+            }
+        }
+        // A damaged line makes it no other encoding, unless whole ones with accents are far away.
+        let line = "1;\u{e4}\n".as_bytes();
+        for (between, is_guessed) in
+            [(0, false), (3, false), (DECIDING / 4 - 3, false), (DECIDING / 4, true)]
+        {
+            let bytes =
+                [b"a;b\n1;\xff\n", "1;2\n".repeat(between).as_bytes(), line, b"1;2\n"].concat();
+            for step in [1, 7, usize::MAX] {
+                let (text, guessed) = read(&bytes, step, Conversion::To(None));
+                assert_eq!((text == bytes, guessed), (!is_guessed, is_guessed), "{between} {step}");
             }
         }
         // JSON and binary content stay as they are, and what is named is not guessed.
