@@ -455,9 +455,13 @@ impl<'a> Reading<'a> {
             return Err(Stop::Failed(self.input.read_error(error)));
         }
         self.damaged = true;
+        // Of Parquet, the error says what to do.
+        let (read, step) = match self.is_parquet {
+            true => ("read", ""),
+            false => ("decompressed", "; get the file again"),
+        };
         let message = format!(
-            "{} cannot be decompressed from here on ({}); the content before was read; get the file \
-             again",
+            "{} cannot be {read} from here on ({}); the content before was read{step}",
             self.input.name(),
             clipped(&error.to_string())
         );

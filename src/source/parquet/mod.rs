@@ -18,7 +18,7 @@ use ::parquet::errors::{ParquetError, Result};
 use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 
 use self::cells::Column;
-use self::pages::{Pages, Source, damaged};
+use self::pages::{Pages, Source, damaged, refused};
 use self::thrift::Walk;
 
 /// The first and the last bytes of a file.
@@ -57,11 +57,12 @@ pub(super) struct Rows {
     at: usize,
 }
 
-/// What is wrong with a file.
+/// What is wrong with a file, and what to do.
 fn invalid(error: &ParquetError) -> io::Error {
     let text = match error {
-        ParquetError::General(text) => text.clone(),
-        other => other.to_string(),
+        ParquetError::NYI(text) => text.clone(),
+        ParquetError::General(text) => format!("{text}: get the file again"),
+        other => format!("{other}: get the file again"),
     };
     io::Error::new(io::ErrorKind::InvalidData, format!("this Parquet file cannot be read: {text}"))
 }
@@ -192,9 +193,9 @@ fn footer(source: &Source) -> Result<ParquetMetaData> {
     };
     let length = u32::from_le_bytes(*length);
     match magic {
-        b"PARE" => return Err(damaged("it is encrypted: decrypt it first")),
+        b"PARE" => return Err(refused("it is encrypted: decrypt it first")),
         b"PAR1" => {}
-        _ => return Err(damaged("it has no end: get the file again")),
+        _ => return Err(damaged("it has no end")),
     }
     if length > MAX_FOOTER || u64::from(length) + 12 > source.length {
         return Err(damaged("its description is damaged, or larger than 8 MB"));
@@ -212,7 +213,7 @@ fn chosen(file: &ParquetMetaData) -> Result<Vec<usize>> {
     let flat = columns.iter().enumerate().filter(|(_, column)| column.max_rep_level() == 0);
     let chosen: Vec<usize> = flat.map(|(index, _)| index).take(MAX_COLUMNS).collect();
     if chosen.is_empty() {
-        return Err(damaged("it has no column of single values"));
+        return Err(refused("it has no column of single values"));
     }
     for chunk in file.row_groups().iter().flat_map(|group| group.columns()) {
         match chunk.compression() {
@@ -221,7 +222,7 @@ fn chosen(file: &ParquetMetaData) -> Result<Vec<usize>> {
             | Compression::GZIP(_)
             | Compression::ZSTD(_) => {}
             other => {
-                return Err(damaged(format!(
+                return Err(refused(format!(
                     "compression {other} is not read: write the file again with snappy or zstd"
                 )));
             }

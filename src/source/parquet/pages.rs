@@ -41,8 +41,14 @@ pub(super) struct Source {
     on_read: Box<dyn Fn(io::Result<usize>) + Send + Sync>,
 }
 
+/// A file that is not as it was written.
 pub(super) fn damaged(problem: impl Into<String>) -> ParquetError {
     ParquetError::General(problem.into())
+}
+
+/// A file that is written in a way that is not read. The text says which way is.
+pub(super) fn refused(problem: impl Into<String>) -> ParquetError {
+    ParquetError::NYI(problem.into())
 }
 
 impl Source {
@@ -68,7 +74,7 @@ impl Source {
         let held = self.held.fetch_add(after, Ordering::Relaxed) + after;
         self.held.fetch_sub(before, Ordering::Relaxed);
         if held.saturating_sub(before) > MAX_HELD {
-            return Err(damaged(format!(
+            return Err(refused(format!(
                 "its pages need more than {} MB of memory: write it again with smaller pages",
                 MAX_HELD >> 20
             )));
@@ -147,7 +153,7 @@ impl Header {
             8 => Encoding::RLE_DICTIONARY,
             9 => Encoding::BYTE_STREAM_SPLIT,
             other => {
-                return Err(damaged(format!(
+                return Err(refused(format!(
                     "encoding {other} of a page is not read: write the file again with version 1 \
                      of data pages"
                 )));
@@ -187,7 +193,7 @@ impl Pages {
             let header = self.header()?;
             let is_too_large = header.size > MAX_PAGE || header.stored > MAX_PAGE;
             if is_too_large || header.values > MAX_VALUES {
-                return Err(damaged(format!(
+                return Err(refused(format!(
                     "a page has more than {} MB or {MAX_VALUES} values: write the file again with \
                      smaller pages",
                     MAX_PAGE >> 20
@@ -313,7 +319,7 @@ impl Pages {
             }
             Compression::ZSTD(_) => out = zstd::bulk::decompress(&stored, size)?,
             other => {
-                return Err(damaged(format!(
+                return Err(refused(format!(
                     "compression {other} is not read: write the file again with snappy or zstd"
                 )));
             }
