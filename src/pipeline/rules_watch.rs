@@ -35,9 +35,9 @@ pub(crate) const IGNITION_LOST: &str = "ignition_lost";
 /// What words mean that name no state of an ignition.
 pub(crate) fn ignition_message(count: u64, samples: u64) -> String {
     format!(
-        "{count} of {samples} samples have an ignition that is neither on nor off, such as true, \
-         0, ein or off: they are read without it, and trips do not end where it says so; correct \
-         it at the producer, or map another field, into a new store"
+        "{count} of {samples} samples have an ignition that is not known as on (true, 1, on, yes) \
+         or off (false, 0, off, no): they are read without it, and trips do not end where it says \
+         so; correct it at the producer, or map another field, into a new store"
     )
 }
 

@@ -166,7 +166,7 @@ fn words_of_an_ignition_are_read_and_others_lose_it() {
         let lost = if is_warned { 3 } else { 1 };
         assert_eq!((&summary["applied"], &summary["dead_letters"]), (&json!(200), &json!({})));
         assert_eq!(summary["unknown_readings"], json!({"ignition": lost}), "{ran}");
-        let warned = ran.stderr.contains("have an ignition that is neither on nor off");
+        let warned = ran.stderr.contains("have an ignition that is not known as on");
         assert_eq!(warned, is_warned, "{ran}");
         folder.run("inspect a.csv --json").ends(0);
     }
