@@ -19,7 +19,7 @@ CREATE TABLE parts (
   line         INTEGER NOT NULL,  -- line at which the next record begins, from 1
   head         BLOB    NOT NULL,  -- BLAKE3 of the first 4096 bytes, or of upto_bytes if that is less
   hash         BLOB    NOT NULL,  -- BLAKE3 of the content up to upto_bytes
-  format       TEXT    NOT NULL,  -- ndjson, csv, json, gpx, nmea or rec
+  format       TEXT    NOT NULL,  -- as --input-format names it
   by_end       INTEGER NOT NULL,  -- 1: the end of the content ended its last record
   damaged      INTEGER NOT NULL,  -- 1: damaged data ended its last record
   finished     INTEGER NOT NULL,  -- 1: the content ended there

@@ -95,12 +95,17 @@ impl Phases<'_> {
 
     fn kind(&self, at: usize, days: &[OfDay]) -> Kind {
         let known = self.window.known_kind(at);
-        known.unwrap_or_else(|| match self.phase(at).class {
-            Class::Separator => Kind::Stop,
-            Class::Moving => Kind::Trip,
-            Class::Slow if self.is_standing(at) || self.leans(at, days) => Kind::Stop,
-            Class::Slow => Kind::Trip,
+        known.unwrap_or_else(|| {
+            self.kind_by_class(at, || self.is_standing(at) || self.leans(at, days))
         })
+    }
+
+    fn kind_by_class(&self, at: usize, is_standing: impl FnOnce() -> bool) -> Kind {
+        match self.phase(at).class {
+            Class::Separator => Kind::Stop,
+            Class::Slow if is_standing() => Kind::Stop,
+            Class::Slow | Class::Moving => Kind::Trip,
+        }
     }
 
     /// Whether a phase is of one segment with the one before, which is of its kind.
@@ -155,13 +160,9 @@ impl Phases<'_> {
             let phase = self.phase(at);
             let is_followed = self.is_linked_in_day(at + 1);
             let until_ms = if is_followed { self.phase(at + 1).first_ms } else { phase.last_ms };
-            let is_standing =
-                || self.is_long(until_ms - phase.first_ms) || !self.is_next_to_movement(at);
-            match phase.class {
-                Class::Separator => Kind::Stop,
-                Class::Slow if is_standing() => Kind::Stop,
-                Class::Slow | Class::Moving => Kind::Trip,
-            }
+            self.kind_by_class(at, || {
+                self.is_long(until_ms - phase.first_ms) || !self.is_next_to_movement(at)
+            })
         })
     }
 }
