@@ -75,7 +75,7 @@ impl Input {
 /// The program fails, or the disk does.
 pub fn simulate(folder: &Path, file: &Path, devices: u32, samples: u64) -> anyhow::Result<()> {
     let mut simulate = plain(folder, tstar());
-    simulate.args(["simulate", "--seed", "1"]);
+    simulate.args(["simulate", "--seed", "1", "--mix", "46,34,19,1"]);
     simulate.args(["--devices", &devices.to_string(), "--samples", &samples.to_string()]);
     ensure!(simulate.stdout(File::create(file)?).status()?.success(), "tstar simulate failed");
     Ok(())

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore as _, SeedableRng as _};
-use tstar::internals::simulate::{Event, Fleet, FleetSettings};
+use tstar::internals::simulate::{Event, Fleet, FleetSettings, REFERENCE_MIX};
 
 /// Number of arrivals in the pool to draw from. Bursts have at most 20 arrivals, so those of one
 /// burst end up thousands of lines apart.
@@ -19,7 +19,9 @@ const WAITING: usize = 1_000_000;
 /// # Errors
 /// The disk fails.
 pub fn write(file: &Path, devices: u32, samples: u64) -> anyhow::Result<()> {
-    let mut fleet = Fleet::new(&FleetSettings { devices, samples, ..FleetSettings::default() })?;
+    let mix = Some(REFERENCE_MIX);
+    let settings = FleetSettings { devices, samples, mix, ..FleetSettings::default() };
+    let mut fleet = Fleet::new(&settings)?;
     let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut waiting: Vec<VecDeque<Event>> = Vec::new();

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use anyhow::{Context as _, ensure};
-use tstar::internals::simulate::{Content, Fleet, FleetSettings};
+use tstar::internals::simulate::{Content, Fleet, FleetSettings, REFERENCE_MIX};
 use tstar::internals::timeline::Sample;
 
 /// One arrival.
@@ -39,7 +39,8 @@ impl Log {
     /// # Errors
     /// The settings of the fleet are not valid.
     pub fn new(devices: u32) -> anyhow::Result<Self> {
-        let settings = FleetSettings { devices, samples: u64::MAX, ..FleetSettings::default() };
+        let (samples, mix) = (u64::MAX, Some(REFERENCE_MIX));
+        let settings = FleetSettings { devices, samples, mix, ..FleetSettings::default() };
         let queues = (0..devices).map(|_| (VecDeque::new(), i64::MIN)).collect();
         Ok(Self { fleet: Fleet::new(&settings)?, devices: queues, next: BinaryHeap::new() })
     }

@@ -203,7 +203,7 @@ impl Topic {
     /// The program fails, or samples are missing.
     pub fn fill(&self, folder: &Path, devices: u32, samples: u64) -> anyhow::Result<Log> {
         let mut simulate = plain(folder, tstar());
-        simulate.args(["simulate", "--seed", "1"]);
+        simulate.args(["simulate", "--seed", "1", "--mix", "46,34,19,1"]);
         simulate.args(["--devices", &devices.to_string(), "--samples", &samples.to_string()]);
         simulate.args(["--brokers", &self.brokers, "--topic", &self.name]);
         ensure!(simulate.status()?.success(), "tstar simulate failed");

@@ -1,4 +1,4 @@
-//! `demo`: simulates a fleet, builds its trips and looks one up by a retired id.
+//! `demo`: simulates a fleet, builds its trips and looks some up whose ids late samples changed.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,11 @@ use super::report::{Counts as _, Summary};
 use super::{ingest, serve};
 use crate::model::time::format_time;
 use crate::ops::InvalidRequest;
-use crate::ops::demo::{FLEET, MergedTrip, write_samples};
+use crate::ops::demo::{FLEET, MergedTrip, SplitTrip, write_samples};
 use crate::settings::{Origin, Settings};
 use crate::simulate::FleetSettings;
-use crate::store::{AnyStore, EmbeddedStore};
+use crate::store::{AnyStore, EmbeddedStore, TripRow};
+use crate::views::Extras;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +36,8 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
     EmbeddedStore::remove(Path::new(STORE))?;
     let FleetSettings { devices, samples, .. } = FLEET;
     printer.line(&format!(
-        "{devices} devices send {samples} samples: late, in bursts, newest first, twice.\n\
+        "{devices} vans, buses and trucks send {samples} samples: late, in bursts, newest first, \
+         twice.\n\
          The samples in arrival order: {SAMPLES}\n"
     ))?;
     write_samples(Path::new(SAMPLES))?;
@@ -60,17 +62,27 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
     Ok(())
 }
 
-/// Looks up a merged trip, by a time and by a retired id.
+/// Looks up a merged trip, by a time and by a retired id, and a split one.
 async fn show_lookups(store: &AnyStore, printer: &mut Printer) -> anyhow::Result<()> {
-    let Some(merged) = MergedTrip::find(store).await? else { return Ok(()) };
-    let time = format_time(merged.covered_ms.ms());
-    printer.line("\nA trip by a time that it covers:")?;
-    printer
-        .line(&format!("  tstar lookup {} {time} --store sqlite:{STORE}\n", merged.device_id))?;
-    let (row, extras) = merged.by_time(store).await?;
-    printer.answer(&row, &extras, Format::Table, &PathFlag::default())?;
-    printer.line("\nThe same trip by an id that a merge retired:")?;
-    printer.line(&format!("  tstar trip {} --store sqlite:{STORE}\n", merged.retired_id))?;
-    let (row, extras) = merged.by_retired_id(store).await?;
-    printer.answer(&row, &extras, Format::Table, &PathFlag::default())
+    let mut show = |what: &str, command: String, (row, extras): (TripRow, Extras)| {
+        printer.line(&format!("\n{what}:\n  {command} --store sqlite:{STORE}\n"))?;
+        printer.answer(&row, &extras, Format::Table, &PathFlag::default())
+    };
+    if let Some(merged) = MergedTrip::find(store).await? {
+        let time = format_time(merged.covered_ms.ms());
+        let by_time = format!("tstar lookup {} {time}", merged.device_id);
+        show("A trip by a time that it covers", by_time, merged.by_time(store).await?)?;
+        let by_id = format!("tstar trip {}", merged.retired_id);
+        let what = "The same trip by an id that a merge retired";
+        show(what, by_id, merged.by_retired_id(store).await?)?;
+    }
+    if let Some(split) = SplitTrip::find(store).await? {
+        let what = format!(
+            "A late sample has split a trip. The part with its first samples has kept its id,\n\
+             the other is now {}",
+            split.new_id
+        );
+        show(&what, format!("tstar trip {}", split.kept_id), split.kept(store).await?)?;
+    }
+    Ok(())
 }

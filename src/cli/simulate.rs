@@ -13,11 +13,13 @@ use crate::simulate::{Fleet, FleetSettings};
 const EXAMPLES: &str = "\
 Examples:
   tstar simulate --devices 3 --samples 20 --seed 7
-  tstar simulate --devices 100 --samples 20000 --seed 7 --mix 46,34,19,1 --bad 0.01
+  tstar simulate --devices 100 --samples 20000 --mix 46,34,19,1 --bad 0.01
   tstar simulate --devices 100 --samples 20000 --brokers 127.0.0.1:9092 --topic samples
 
 Prints NDJSON in arrival order; with --brokers or --topic, sends it to the topic, keyed by device.
-The same seed gives the same bytes.";
+The same seed gives the same bytes. Vans, buses and trucks drive through a town, stop with the
+ignition on and off, and lose the network; with --mix, trucks know no stops, and samples arrive in
+that mix.";
 
 /// Flags of `simulate`.
 #[derive(Debug, Args)]
@@ -33,8 +35,8 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = FleetSettings::default().seed)]
     pub seed: u64,
     /// Weights of the arrival kinds: end, inside, beginning, merge
-    #[arg(long, value_name = "E,I,B,M", default_value = "46,34,19,1")]
-    pub mix: String,
+    #[arg(long, value_name = "E,I,B,M")]
+    pub mix: Option<String>,
     /// Share of malformed lines, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub bad: f64,
@@ -52,7 +54,7 @@ pub(crate) async fn run(
         devices: args.devices,
         samples: args.samples,
         seed: args.seed,
-        mix: parse_mix(&args.mix)?,
+        mix: args.mix.as_deref().map(parse_mix).transpose()?,
         bad: args.bad,
     };
     if args.topic.0.is_empty() {

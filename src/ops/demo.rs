@@ -1,4 +1,4 @@
-//! The demo: a fleet whose samples arrive out of order, and lookups of a merged trip.
+//! The demo: a fleet whose samples arrive out of order, and lookups of trips that merged or split.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::simulate::write_lines;
+use crate::codec::trip_row::RowError;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
@@ -15,14 +16,9 @@ use crate::simulate::{Fleet, FleetSettings};
 use crate::store::{DeviceScope, Kinds, Order, StoreError, TripRow, TripStore, files};
 use crate::views::{Extras, Match};
 
-/// The fleet of the demo. The README states the figures of its trips.
-pub const FLEET: FleetSettings = FleetSettings {
-    devices: 50,
-    samples: 200_000,
-    seed: 17,
-    mix: [46.0, 34.0, 19.0, 1.0],
-    bad: 0.001,
-};
+/// The fleet of the demo.
+pub const FLEET: FleetSettings =
+    FleetSettings { devices: 50, samples: 200_000, seed: 17, mix: None, bad: 0.001 };
 
 /// Writes the samples of [`FLEET`] as gzipped NDJSON, in arrival order. A file appears under `path`
 /// once it is complete.
@@ -75,7 +71,7 @@ impl MergedTrip {
         &self,
         store: &impl TripStore,
     ) -> anyhow::Result<(TripRow, Extras)> {
-        Ok((self.covering(store, self.covered_ms).await?, Extras::default()))
+        Ok((covering(store, &self.device_id, self.covered_ms).await?, Extras::default()))
     }
 
     /// Looks up the trip by its retired id.
@@ -86,7 +82,7 @@ impl MergedTrip {
         &self,
         store: &impl TripStore,
     ) -> anyhow::Result<(TripRow, Extras)> {
-        let row = self.covering(store, self.retired_ms).await?;
+        let row = covering(store, &self.device_id, self.retired_ms).await?;
         let matched = Match::classify(self.retired_ms, &row);
         let extras = Extras {
             requested_id: Some(self.retired_id.clone()),
@@ -96,28 +92,83 @@ impl MergedTrip {
         };
         Ok((row, extras))
     }
+}
 
-    async fn covering(
-        &self,
-        store: &impl TripStore,
-        time_ms: DeviceTime,
-    ) -> anyhow::Result<TripRow> {
-        let found = store.covering(&self.device_id, time_ms).await?;
-        found.with_context(|| {
-            let time = format_time(time_ms.ms());
-            format!("the trip of {} at {time} was erased during the demo", self.device_id)
-        })
+/// A trip that a late sample split: the ids of both parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SplitTrip {
+    /// That of the part with its first samples, which has kept it.
+    pub kept_id: String,
+    /// That of the part after it.
+    pub new_id: String,
+    /// Device id, and a time that the part covers which has kept its id, ms since 1970.
+    kept: (String, DeviceTime),
+}
+
+impl SplitTrip {
+    /// Finds the first split trip, by device and start time; `None` if none was split.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn find(store: &impl TripStore) -> anyhow::Result<Option<Self>> {
+        for device in store.devices(DeviceScope::All, None, usize::MAX).await? {
+            let trips = all_trips(store, &device).await?;
+            for pair in trips.windows(2) {
+                if is_split_off(&pair[1])? && pair[1].start_ms - pair[0].end_ms < MAX_SPLIT_MS {
+                    let id = |row: &TripRow| TripId::new(device.as_str(), row.t_star_ms)?.text();
+                    let (kept_id, new_id) = (id(&pair[0])?, id(&pair[1])?);
+                    let kept = (device, pair[0].t_star_ms);
+                    return Ok(Some(Self { kept_id, new_id, kept }));
+                }
+            }
+        }
+        Ok(None)
     }
+
+    /// Looks up the part that has kept its id.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the trip was erased meanwhile.
+    pub(crate) async fn kept(&self, store: &impl TripStore) -> anyhow::Result<(TripRow, Extras)> {
+        let (device, time_ms) = &self.kept;
+        Ok((covering(store, device, *time_ms).await?, Extras::default()))
+    }
+}
+
+/// Maximum time between the parts of a split trip that are shown, ms.
+const MAX_SPLIT_MS: i64 = 300_000;
+
+/// Whether the id of a trip was minted later than its sample arrived: by a split.
+fn is_split_off(row: &TripRow) -> Result<bool, RowError> {
+    let minted = row.ids.get(&row.t_star_ms).and_then(|history| history.first());
+    let path = row.to_path()?;
+    let sample = path.iter().find(|sample| sample.time_ms == row.t_star_ms);
+    Ok(minted.zip(sample).is_some_and(|(minted, sample)| *minted > sample.version))
+}
+
+async fn covering(
+    store: &impl TripStore,
+    device: &str,
+    time_ms: DeviceTime,
+) -> anyhow::Result<TripRow> {
+    let found = store.covering(device, time_ms).await?;
+    found.with_context(|| {
+        let time = format_time(time_ms.ms());
+        format!("the trip of {device} at {time} was erased during the demo")
+    })
 }
 
 async fn first_merged_row(store: &impl TripStore) -> Result<Option<TripRow>, StoreError> {
     for device in store.devices(DeviceScope::All, None, usize::MAX).await? {
-        let all = (DeviceTime::MIN, DeviceTime::MAX);
-        let trips =
-            store.range(&device, Kinds::Trips, all.0, all.1, Order::Asc, usize::MAX).await?;
+        let trips = all_trips(store, &device).await?;
         if let Some(merged) = trips.into_iter().find(|trip| trip.absorbed().next().is_some()) {
             return Ok(Some(merged));
         }
     }
     Ok(None)
+}
+
+async fn all_trips(store: &impl TripStore, device: &str) -> Result<Vec<TripRow>, StoreError> {
+    let (from_ms, upto_ms) = (DeviceTime::MIN, DeviceTime::MAX);
+    store.range(device, Kinds::Trips, from_ms, upto_ms, Order::Asc, usize::MAX).await
 }

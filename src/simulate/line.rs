@@ -2,9 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::DeadReason;
+use super::random::Random;
+use super::{DeadReason, malformed};
 use crate::model::time::format_time;
 use crate::timeline::{ReadingKind, Sample};
+
+/// Names of drivers.
+pub(super) const DRIVERS: [&str; 6] = ["Ana", "Bea", "Chen", "Dora", "Emil", "Farid"];
 
 /// Content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub enum Content {
 /// One arrival of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// What the device is in: `van`, `bus` or `truck`.
+    pub vehicle: &'static str,
     /// Device number, from 1.
     pub device: u32,
     /// Content of the line.
@@ -35,10 +41,21 @@ pub struct Event {
 }
 
 impl Event {
-    /// Device id: `truck-` and the number.
+    /// A malformed line in place of a sample of a device.
+    pub(super) fn malformed(
+        vehicle: &'static str,
+        device: u32,
+        (reason, sample): (DeadReason, &Sample),
+        random: &mut Random,
+    ) -> Self {
+        let line = malformed::line(reason, &format!("{vehicle}-{device}"), sample, random);
+        Self { vehicle, device, content: Content::Bad { reason, line } }
+    }
+
+    /// Device id: the vehicle and its number.
     #[must_use]
     pub fn device_id(&self) -> String {
-        format!("truck-{}", self.device)
+        format!("{}-{}", self.vehicle, self.device)
     }
 
     /// Writes the arrival as a line of NDJSON.
@@ -49,7 +66,8 @@ impl Event {
         match &self.content {
             Content::Good { sample, driver } => {
                 let time = format_time(sample.time_ms.ms());
-                write!(out, r#"{{"device_id":"truck-{}","time":"{time}","lat":"#, self.device)?;
+                let Self { vehicle, device, .. } = self;
+                write!(out, r#"{{"device_id":"{vehicle}-{device}","time":"{time}","lat":"#)?;
                 write_decimal(sample.lat_e7, 7, out)?;
                 write!(out, r#","lon":"#)?;
                 write_decimal(sample.lon_e7, 7, out)?;
@@ -58,6 +76,9 @@ impl Event {
                         write!(out, r#","{}":"#, kind.name())?;
                         write_decimal(quanta, kind.per_unit().ilog10(), out)?;
                     }
+                }
+                if let Some(ignition) = sample.ignition {
+                    write!(out, r#","ignition":{ignition}"#)?;
                 }
                 if let Some(driver) = driver {
                     write!(out, r#","driver":"{driver}""#)?;

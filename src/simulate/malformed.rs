@@ -23,7 +23,7 @@ pub(crate) const REASONS: [DeadReason; 10] = [
 /// A line that is dead-lettered for `reason`, made from a valid sample; without a line end.
 pub(crate) fn line(
     reason: DeadReason,
-    device: u32,
+    device: &str,
     sample: &Sample,
     random: &mut Random,
 ) -> Vec<u8> {
@@ -32,7 +32,7 @@ pub(crate) fn line(
         write(&mut bytes).expect("writing to a Vec cannot fail");
         String::from_utf8(bytes).expect("numbers and times are ASCII")
     };
-    let id = format!(r#""device_id":"truck-{device}""#);
+    let id = format!(r#""device_id":"{device}""#);
     let time = format!(r#""time":"{}""#, format_time(sample.time_ms.ms()));
     let lat = format!(r#""lat":{}"#, text(&|out| write_decimal(sample.lat_e7, 7, out)));
     let lon_value = text(&|out| write_decimal(sample.lon_e7, 7, out));

@@ -1,24 +1,18 @@
-//! A seeded fleet whose samples arrive out of order, with a given arrival mix.
+//! A seeded fleet whose samples arrive late, in bursts, out of order and twice.
+//!
+//! It is that of a town: vans, buses and trucks that drive along its streets, stop with the
+//! ignition on and off, and whose trackers lose the network. Or, for measurements, one whose
+//! samples arrive with a given mix of arrival kinds.
 //!
 //! The same settings give the same bytes on every host: `ChaCha` makes the random numbers, libm the
 //! trigonometry, and everything else is integer sums and plain IEEE arithmetic. Memory grows with
-//! the number of devices, not of samples.
-//!
-//! Each arrival kind is drawn with a weight that corrects the mix so far, over the whole fleet.
-//! From about 500 samples per device, the mix that `timeline` counts is within one percentage
-//! point of the given one. In smaller runs new trips distort it: the first arrivals of a device
-//! can hardly lie inside a trip. A mix without ends and beginnings cannot be met: nothing lies
-//! inside a trip that does not grow.
-//!
-//! Device times start at 2025-01-01T00:00:00Z. A device needs about 20,000 samples or more to cover
-//! a day, so several million samples of one device may reach into the future, where the clock guard
-//! rejects them: use more devices then.
+//! the number of devices, not of samples. Device times start at 2025-01-01T00:00:00Z.
 
-mod device;
 mod line;
 mod malformed;
+mod mix;
 mod random;
-mod route;
+mod town;
 
 #[cfg(test)]
 mod tests;
@@ -29,39 +23,40 @@ pub use line::Event;
 
 use crate::model::reason::DeadReason;
 use crate::model::scalar::DeviceTime;
-use device::Device;
-use random::Random;
+use mix::MixFleet;
+use town::TownFleet;
 
 /// First device time of the fleet: 2025-01-01T00:00:00Z, ms since 1970.
 pub const START_MS: DeviceTime = DeviceTime(1_735_689_600_000);
 
-/// Maximum consecutive arrivals of one device.
-const MAX_BURST: u64 = 20;
+/// Length of a degree of latitude, m, on the sphere that distances are computed on.
+const METRES_PER_DEGREE: f64 = 111_195.08;
 
-/// Number of arrivals over which the mix is corrected: few enough to stay within a percentage point
-/// in a run of 5,000, enough that the kinds do not alternate regularly.
-const HORIZON: f64 = 60.0;
+/// The arrival mix for which ids were designed: end, inside, beginning, merge.
+#[cfg(any(test, feature = "internals"))]
+pub const REFERENCE_MIX: [f64; 4] = [46.0, 34.0, 19.0, 1.0];
 
 /// Settings of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FleetSettings {
-    /// Number of devices (`truck-1`, `truck-2`, ...), at least 1.
+    /// Number of devices, at least 1. Each has a number from 1: `van-1`, `bus-5`, `truck-7`.
     pub devices: u32,
     /// Number of lines, including malformed ones.
     pub samples: u64,
     /// Seed of the random numbers.
     pub seed: u64,
     /// Weights of end, inside, beginning and merge among the arrivals that are neither new nor
-    /// duplicates. They need not add up to 1.
-    pub mix: [f64; 4],
+    /// duplicates, of trucks that know neither streets nor stops. They need not add up to 1.
+    /// `None`: the vehicles of a town, with whatever their trackers make of it.
+    pub mix: Option<[f64; 4]>,
     /// Share of malformed lines, 0 to 1.
     pub bad: f64,
 }
 
 impl Default for FleetSettings {
-    /// Ten devices, 100,000 samples, the arrival mix of the contract, no malformed lines.
+    /// Ten devices of a town, 100,000 samples, no malformed lines.
     fn default() -> Self {
-        Self { devices: 10, samples: 100_000, seed: 1, mix: [46.0, 34.0, 19.0, 1.0], bad: 0.0 }
+        Self { devices: 10, samples: 100_000, seed: 1, mix: None, bad: 0.0 }
     }
 }
 
@@ -82,43 +77,23 @@ pub enum FleetError {
     Bad(f64),
 }
 
-/// The target mix and the arrivals sent so far, over the whole fleet.
+/// What makes the arrivals.
 #[derive(Debug)]
-struct Ledger {
-    /// Target shares of end, inside, beginning, merge; they add up to 1.
-    mix: [f64; 4],
-    /// Arrivals sent of each kind; a merge counts as soon as its second trip starts.
-    sent: [u64; 4],
-}
-
-impl Ledger {
-    /// Arrivals missing of each kind for the mix to be right after [`HORIZON`] more arrivals.
-    fn missing(&self) -> [f64; 4] {
-        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-        let sent = self.sent.map(|count| count as f64);
-        let ahead = sent.iter().sum::<f64>() + HORIZON;
-        std::array::from_fn(|kind| (self.mix[kind] * ahead - sent[kind]).max(0.0))
-    }
+enum Source {
+    Mix(Box<MixFleet>),
+    Town(Box<TownFleet>),
 }
 
 /// A seeded fleet: an iterator over its arrivals.
 #[derive(Debug)]
 pub struct Fleet {
-    random: Random,
-    ledger: Ledger,
-    devices: Vec<Device>,
-    /// Share of malformed lines.
-    bad: f64,
+    source: Source,
     /// Lines still to come.
     left: u64,
-    /// Index of the current device.
-    turn: usize,
-    /// Arrivals left in its burst.
-    burst: u64,
 }
 
 impl Fleet {
-    /// Creates the fleet. It uses less than a kilobyte of memory per device.
+    /// Creates the fleet.
     ///
     /// # Errors
     /// Settings that no fleet can meet.
@@ -127,26 +102,20 @@ impl Fleet {
         if devices == 0 {
             return Err(FleetError::NoDevices);
         }
-        let sum: f64 = mix.iter().sum();
-        if mix.iter().any(|weight| !(0.0..=1e100).contains(weight)) || sum <= 0.0 {
+        let is_mix = |mix: &[f64; 4]| {
+            mix.iter().all(|weight| (0.0..=1e100).contains(weight)) && mix.iter().sum::<f64>() > 0.0
+        };
+        if let Some(mix) = mix.filter(|mix| !is_mix(mix)) {
             return Err(FleetError::Mix(mix));
         }
         if !(0.0..=1.0).contains(&bad) {
             return Err(FleetError::Bad(bad));
         }
-        let mut random = Random::new(seed);
-        let devices = (0..devices).map(|device| Device::new(device, &mut random)).collect();
-        let ledger = Ledger { mix: mix.map(|weight| weight / sum), sent: [0; 4] };
-        Ok(Self { random, ledger, devices, bad, left: samples, turn: 0, burst: 0 })
-    }
-
-    /// Picks a device at the end of each burst.
-    fn next_turn(&mut self) {
-        if self.burst == 0 {
-            self.turn = self.random.index(self.devices.len());
-            self.burst = 1 + self.random.below(MAX_BURST);
-        }
-        self.burst -= 1;
+        let source = match mix {
+            Some(mix) => Source::Mix(Box::new(MixFleet::new(devices, seed, mix, bad))),
+            None => Source::Town(Box::new(TownFleet::new(devices, seed, bad))),
+        };
+        Ok(Self { source, left: samples })
     }
 }
 
@@ -155,13 +124,10 @@ impl Iterator for Fleet {
 
     fn next(&mut self) -> Option<Event> {
         self.left = self.left.checked_sub(1)?;
-        self.next_turn();
-        let device = &mut self.devices[self.turn];
-        if self.bad > 0.0 && self.random.unit() < self.bad {
-            let reason = malformed::REASONS[self.random.index(malformed::REASONS.len())];
-            return Some(device.malformed(reason, &mut self.random));
-        }
-        Some(device.next(&mut self.ledger, &mut self.random))
+        Some(match &mut self.source {
+            Source::Mix(fleet) => fleet.next(),
+            Source::Town(fleet) => fleet.next(),
+        })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

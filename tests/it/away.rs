@@ -83,7 +83,10 @@ impl Site {
 }
 
 fn fleet(folder: &Folder) -> Vec<u8> {
-    folder.run(&format!("simulate --devices 20 --samples {SAMPLES} --seed 12")).ends(0).stdout
+    folder
+        .run(&format!("simulate --mix 46,34,19,1 --devices 20 --samples {SAMPLES} --seed 12"))
+        .ends(0)
+        .stdout
 }
 
 /// How many samples a command reports as read.

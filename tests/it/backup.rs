@@ -33,7 +33,7 @@ fn lose(folder: &Folder, running: Running) {
 fn a_lost_store_is_restored_and_reads_on() {
     let Some(topic) = Topic::new(PARTITIONS) else { return };
     let folder = Folder::new();
-    let fleet = "simulate --devices 20 --samples 12000 --seed 8";
+    let fleet = "simulate --mix 46,34,19,1 --devices 20 --samples 12000 --seed 8";
     let fleet = folder.run(fleet).ends(0).stdout;
     let lines: Vec<&[u8]> = fleet.split_inclusive(|&byte| byte == b'\n').collect();
     let flushes = "--flush-interval 5ms --max-staleness 20ms";
@@ -112,7 +112,10 @@ fn unfinished(folder: &Folder, name: &str) -> Vec<String> {
 fn a_copy_or_an_export_that_fails_leaves_nothing() {
     let folder = Folder::new();
     // More than SQLite keeps in its cache, so that it writes a journal.
-    let fleet = folder.run("simulate --devices 20 --samples 200000 --seed 3").ends(0).stdout;
+    let fleet = folder
+        .run("simulate --mix 46,34,19,1 --devices 20 --samples 200000 --seed 3")
+        .ends(0)
+        .stdout;
     folder.write("fleet.ndjson", fleet);
     folder.ingest("fleet.ndjson --store sqlite:t.db");
     let Some(_mounted) = Mounted::new(&folder, "small", "64k") else { return };

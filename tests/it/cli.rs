@@ -29,7 +29,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The command that generates the fleet of most tests.
-const FLEET: &str = "simulate --devices 20 --samples 20000 --seed 3 --bad 0.01";
+const FLEET: &str = "simulate --mix 46,34,19,1 --devices 20 --samples 20000 --seed 3 --bad 0.01";
 
 /// A folder in which commands run.
 pub struct Folder {

@@ -191,7 +191,7 @@ fn the_page_shows_what_works() {
     }
     println!("{printed}");
     assert_eq!(ran, 9, "blocks of the page");
-    for word in ["truck-17", "('OGC', 'CRS84') 80", "Layer name: trip\n", "Layer name: trips\n"] {
+    for word in ["truck-17", "('OGC', 'CRS84') 325", "Layer name: trip\n", "Layer name: trips\n"] {
         assert!(printed.contains(word), "{word} is not printed");
     }
 }

@@ -65,7 +65,9 @@ impl Work {
     /// Files with `samples` samples in all.
     pub fn new(samples: usize) -> Self {
         let folder = Folder::new();
-        let fleet = format!("simulate --devices 20 --samples {samples} --seed 3 --bad 0.01");
+        let fleet = format!(
+            "simulate --mix 46,34,19,1 --devices 20 --samples {samples} --seed 3 --bad 0.01"
+        );
         let log = folder.run(&fleet).ends(0).stdout;
         let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
         let mut files = Vec::new();

@@ -19,7 +19,8 @@ pub const HASTE: &str = "--flush-interval 100ms --max-staleness 1s";
 
 /// Samples of 30 devices, bad ones among them.
 pub fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {
-    let words = format!("simulate --devices 30 --samples {samples} --seed 3 --bad 0.01");
+    let words =
+        format!("simulate --mix 46,34,19,1 --devices 30 --samples {samples} --seed 3 --bad 0.01");
     folder.run(&words).ends(0).stdout
 }
 

@@ -119,7 +119,8 @@ impl Drop for Daemon {
 
 /// Lines of a fleet.
 fn fleet(folder: &Folder, samples: usize, bad: &str) -> Vec<u8> {
-    let words = format!("simulate --devices 20 --samples {samples} --seed 11 --bad {bad}");
+    let words =
+        format!("simulate --mix 46,34,19,1 --devices 20 --samples {samples} --seed 11 --bad {bad}");
     folder.run(&words).ends(0).stdout
 }
 

@@ -3,9 +3,11 @@
 use crate::docs::run;
 
 #[test]
-fn the_demo_shows_the_figures_that_the_readme_states() {
+fn a_late_fleet_has_the_figures_that_the_readme_states() {
     let folder = tempfile::tempdir().unwrap();
-    let shown = run("tstar demo", folder.path());
+    let fleet = "tstar simulate --mix 46,34,19,1 --devices 50 --samples 200000 --seed 17";
+    let commands = format!("{fleet} > late.ndjson && tstar ingest late.ndjson --format table");
+    let shown = run(&commands, folder.path());
     let share = |name: &str| {
         let line = shown.lines().find(|line| line.trim_start().starts_with(name));
         let line = line.unwrap_or_else(|| panic!("no line of {name} in:\n{shown}"));
@@ -23,7 +25,15 @@ fn the_demo_shows_the_figures_that_the_readme_states() {
     ] {
         assert!((share(name) - percent).abs() < 0.05, "{name}: {}", share(name));
     }
-    assert!(shown.contains("retired"), "{shown}");
+}
+
+#[test]
+fn the_demo_shows_a_merged_trip_and_a_split_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = run("tstar demo", folder.path());
+    for words in ["joined two trips", "retired", "has split a trip", "has kept its id"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     let again = run("tstar demo", folder.path());
     assert_eq!(shown, again, "the demo is created from scratch each time");
 }

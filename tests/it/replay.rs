@@ -36,7 +36,9 @@ pub struct Site {
 impl Site {
     pub fn new(samples: usize) -> Option<Self> {
         let site = Self { topic: Topic::new(PARTITIONS)?, folder: control_keys::folder() };
-        let fleet = format!("simulate --devices 20 --samples {samples} --seed 9 --bad 0.01");
+        let fleet = format!(
+            "simulate --mix 46,34,19,1 --devices 20 --samples {samples} --seed 9 --bad 0.01"
+        );
         let log = site.folder.run(&fleet).ends(0).stdout;
         let half = log.len() / 2;
         let half = half + log[half..].iter().position(|&byte| byte == b'\n').unwrap() + 1;

@@ -13,7 +13,7 @@ pub const PARTITIONS: i32 = 4;
 
 /// Lines of a fleet.
 pub fn fleet(folder: &Folder, samples: usize, seed: u32) -> Vec<u8> {
-    let words = format!("simulate --devices 20 --samples {samples} --seed {seed}");
+    let words = format!("simulate --mix 46,34,19,1 --devices 20 --samples {samples} --seed {seed}");
     folder.run(&words).ends(0).stdout
 }
 

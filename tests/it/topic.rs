@@ -49,7 +49,8 @@ pub const PARTITIONS: i32 = 4;
 
 /// Lines of a fleet, bad ones among them.
 fn fleet(folder: &Folder, samples: usize) -> Vec<u8> {
-    let words = format!("simulate --devices 20 --samples {samples} --seed 5 --bad 0.01");
+    let words =
+        format!("simulate --mix 46,34,19,1 --devices 20 --samples {samples} --seed 5 --bad 0.01");
     folder.run(&words).ends(0).stdout
 }
 

@@ -34,7 +34,8 @@ fn exported(file: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// A copy of a store with merges, drivers, long and short trips, and trips over midnight.
 fn copy(folder: &Folder) -> Vec<u8> {
-    let mut log = folder.run("simulate --devices 6 --samples 6000 --seed 4").ends(0).text();
+    let mut log =
+        folder.run("simulate --mix 46,34,19,1 --devices 6 --samples 6000 --seed 4").ends(0).text();
     for (minute, driver) in [(10, "ada"), (12, "bea"), (0, "cem"), (2, "dan"), (6, "eva")] {
         log += &minutes("van-1", &[minute]).replace('{', &format!("{{\"driver\": \"{driver}\", "));
     }

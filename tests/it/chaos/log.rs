@@ -31,8 +31,9 @@ pub struct Size {
 /// The records, in arrival order.
 pub fn mixed(folder: &Folder, topic: &Topic, size: Size, seed: u64) -> Vec<ProducerRecord> {
     let Size { devices, samples } = size;
-    let words =
-        format!("simulate --devices {devices} --samples {samples} --seed {seed} --bad 0.01");
+    let words = format!(
+        "simulate --mix 46,34,19,1 --devices {devices} --samples {samples} --seed {seed} --bad 0.01"
+    );
     let lines = records(&folder.run(&words).ends(0).stdout, "no-device");
     assert_eq!(lines.len(), samples);
     let mut dice = Dice::new(seed);

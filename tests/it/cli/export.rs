@@ -15,7 +15,8 @@ use crate::support::Dice;
 /// A fleet, and some trips around the midnight after it.
 fn fleet() -> Folder {
     let folder = Folder::new();
-    let mut log = folder.run("simulate --devices 7 --samples 30000 --seed 5").ends(0).stdout;
+    let mut log =
+        folder.run("simulate --mix 46,34,19,1 --devices 7 --samples 30000 --seed 5").ends(0).stdout;
     for (device, time) in [
         ("truck-3", "2025-01-01T23:58:00Z"),
         ("truck-3", "2025-01-02T00:01:00Z"),
@@ -263,7 +264,10 @@ fn memory_does_not_grow_with_the_store() {
 #[test]
 fn a_signal_leaves_neither_a_part_nor_a_temporary_file() {
     let folder = Folder::new();
-    folder.write("log", folder.run("simulate --devices 40 --samples 200000").ends(0).stdout);
+    folder.write(
+        "log",
+        folder.run("simulate --mix 46,34,19,1 --devices 40 --samples 200000").ends(0).stdout,
+    );
     folder.ingest("log");
     let mut running = Running::start(&mut folder.command("export --path --out trips.json"));
     until("the export writes", || {

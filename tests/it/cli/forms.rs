@@ -140,7 +140,7 @@ fn an_empty_store_gives_whole_documents() {
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let folder = fleet();
-    for words in ["export --path", "simulate --samples 1000000"] {
+    for words in ["export --path", "simulate --mix 46,34,19,1 --samples 1000000"] {
         let mut command = folder.command(words);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut head = [0; 10];

@@ -85,8 +85,8 @@ fn a_field_map_splits_skips_and_drops() {
 fn simulate_gives_the_asked_mix_and_the_same_bytes() {
     let folder = Folder::new();
     let fleet = "simulate --devices 20 --samples 20000 --seed 3";
-    for (flags, asked) in [("", [46.0, 34.0, 19.0, 1.0]), ("--mix 70,10,18,2", [70., 10., 18., 2.])]
-    {
+    for asked in [[46.0, 34.0, 19.0, 1.0], [70.0, 10.0, 18.0, 2.0]] {
+        let flags = format!("--mix {}", asked.map(|weight| weight.to_string()).join(","));
         let log = folder.text(&format!("{fleet} {flags}"));
         assert_eq!(log.lines().count(), 20_000);
         assert!(log == folder.text(&format!("{fleet} {flags}")), "one seed gave two logs");
@@ -135,7 +135,10 @@ fn is_good(line: &[u8]) -> bool {
 #[test]
 fn every_malformed_line_becomes_a_dead_letter() {
     let folder = Folder::new();
-    let log = folder.run("simulate --devices 5 --samples 4000 --seed 9 --bad 0.5").ends(0).stdout;
+    let log = folder
+        .run("simulate --mix 46,34,19,1 --devices 5 --samples 4000 --seed 9 --bad 0.5")
+        .ends(0)
+        .stdout;
     folder.write("log", &log);
     let lines: Vec<_> = log.split(|&byte| byte == b'\n').collect();
     let numbered = lines[..lines.len() - 1].iter().zip(1..);
@@ -163,7 +166,10 @@ fn every_malformed_line_becomes_a_dead_letter() {
 #[test]
 fn a_dead_letter_keeps_the_original_bytes_and_their_place() {
     let folder = Folder::new();
-    let log = folder.run("simulate --devices 5 --samples 800 --seed 2 --bad 0.05").ends(0).stdout;
+    let log = folder
+        .run("simulate --mix 46,34,19,1 --devices 5 --samples 800 --seed 2 --bad 0.05")
+        .ends(0)
+        .stdout;
     folder.write("log", &log);
     let lines: Vec<_> = log.split(|&byte| byte == b'\n').collect();
     folder.ingest("log");
@@ -183,7 +189,8 @@ fn a_dead_letter_keeps_the_original_bytes_and_their_place() {
 #[test]
 fn strict_tells_by_its_exit_alone() {
     let folder = Folder::new();
-    folder.write("log", folder.text("simulate --devices 3 --samples 500 --seed 3"));
+    folder
+        .write("log", folder.text("simulate --mix 46,34,19,1 --devices 3 --samples 500 --seed 3"));
     folder.ingest("log --strict --store sqlite:good.db");
     folder.write_fleet("log", "");
     folder.ingest("log --store sqlite:lax.db");

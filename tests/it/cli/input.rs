@@ -34,7 +34,7 @@ fn csv(log: &str) -> Vec<u8> {
 #[test]
 fn every_form_of_one_log_gives_the_same_trips() {
     let folder = Folder::new();
-    let log = folder.text("simulate --devices 4 --samples 3000 --seed 5");
+    let log = folder.text("simulate --mix 46,34,19,1 --devices 4 --samples 3000 --seed 5");
     let table = csv(&log);
     let windows = String::from_utf8(table.clone()).unwrap().replace('\n', "\r\n");
     folder.write("log", &log);
@@ -68,7 +68,7 @@ fn every_form_of_one_log_gives_the_same_trips() {
 #[test]
 fn a_file_that_breaks_off_is_stored_as_far_as_it_goes() {
     let folder = Folder::new();
-    let log = folder.text("simulate --devices 4 --samples 5000 --seed 5");
+    let log = folder.text("simulate --mix 46,34,19,1 --devices 4 --samples 5000 --seed 5");
     let whole = gzip(log.as_bytes());
     let cut = &whole[..whole.len() / 2];
     let mut before = Vec::new();

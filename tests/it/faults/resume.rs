@@ -9,7 +9,7 @@ use crate::cli::{Folder, minutes};
 /// Lines of a small fleet, with bad ones.
 fn lines() -> Vec<Vec<u8>> {
     let folder = Folder::new();
-    let fleet = "simulate --devices 5 --samples 3000 --seed 4 --bad 0.02";
+    let fleet = "simulate --mix 46,34,19,1 --devices 5 --samples 3000 --seed 4 --bad 0.02";
     let log = folder.run(fleet).ends(0).stdout;
     log.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect()
 }

@@ -95,7 +95,7 @@ fn check_prefix(folder: &Folder, ran: Ran, log: &str) -> usize {
 }
 
 fn fleet(folder: &Folder, samples: u32) -> String {
-    folder.text(&format!("simulate --devices 3 --samples {samples} --seed 8"))
+    folder.text(&format!("simulate --mix 46,34,19,1 --devices 3 --samples {samples} --seed 8"))
 }
 
 #[test]

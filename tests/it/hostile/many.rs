@@ -150,7 +150,9 @@ impl Log {
 fn make(folder: &Folder) -> Log {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now_ms = i64::try_from(now.as_millis()).unwrap();
-    let fleet = folder.run("simulate --devices 60 --samples 360000 --seed 12 --bad 0.15").ends(0);
+    let fleet = folder
+        .run("simulate --mix 46,34,19,1 --devices 60 --samples 360000 --seed 12 --bad 0.15")
+        .ends(0);
     let mut mutator = Mutator(ChaCha8Rng::seed_from_u64(12));
     let mut log = Log::default();
     for line in fleet.stdout.split_inclusive(|byte| *byte == b'\n') {

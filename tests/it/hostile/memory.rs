@@ -58,7 +58,11 @@ fn the_limit_fits_an_ordinary_run_and_bites() {
     let folder = Folder::new();
     folder.write_fleet("log", "");
     assert_eq!(ingest_limited(&folder, "log", 0)["delivered"], 20_000);
-    let ran = run_limited(&folder, "simulate --devices 2000000 --samples 1", LIMIT + CACHE);
+    let ran = run_limited(
+        &folder,
+        "simulate --mix 46,34,19,1 --devices 2000000 --samples 1",
+        LIMIT + CACHE,
+    );
     assert!(ran.code != Some(0) && ran.stderr.contains("memory allocation"), "{ran}");
 }
 

@@ -140,7 +140,10 @@ fn abuse_keeps_no_sample_from_being_read() {
     let folder = Folder::new();
     folder.write("token", format!("ops:read,write:{SECRET}"));
     println!("hostile requests of seeds from {}", seed());
-    let fleet = format!("simulate --devices 20 --samples {} --seed 5", (AT_MOST + 1) * RECORDS);
+    let fleet = format!(
+        "simulate --mix 46,34,19,1 --devices 20 --samples {} --seed 5",
+        (AT_MOST + 1) * RECORDS
+    );
     let log = folder.run(&fleet).ends(0).stdout;
     let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
     let words = format!(

@@ -8,7 +8,10 @@ use crate::cli::Folder;
 /// A fleet of some days, of which half of the devices name a driver, a few report no speed, and the
 /// others seem to stand now and then.
 fn fleet(folder: &Folder) {
-    let samples = folder.run("simulate --devices 30 --samples 20000 --seed 7").ends(0).text();
+    let samples = folder
+        .run("simulate --mix 46,34,19,1 --devices 30 --samples 20000 --seed 7")
+        .ends(0)
+        .text();
     let change = |(nth, line): (usize, &str)| {
         let mut sample: Value = serde_json::from_str(line).unwrap();
         let device = sample["device_id"].as_str().unwrap().to_owned();

@@ -26,7 +26,10 @@ pub struct File {
 impl Row for File {
     fn new(_: &mut Dice) -> Option<Self> {
         let folder = Folder::new();
-        let fleet = folder.run("simulate --devices 20 --samples 6000 --seed 8").ends(0).stdout;
+        let fleet = folder
+            .run("simulate --mix 46,34,19,1 --devices 20 --samples 6000 --seed 8")
+            .ends(0)
+            .stdout;
         folder.write("a.ndjson", fleet);
         folder.ingest("a.ndjson --store sqlite:well.db");
         let path = folder.path("well.db");

@@ -33,7 +33,7 @@ fn is_whole(scrape: &Scrape) {
 fn a_run_exposes_every_metric_and_counts_what_its_summary_says() {
     let Some(topic) = Topic::new(4) else { return };
     let folder = Folder::new();
-    let fleet = "simulate --devices 20 --samples 20000 --seed 5 --bad 0.01";
+    let fleet = "simulate --mix 46,34,19,1 --devices 20 --samples 20000 --seed 5 --bad 0.01";
     let mut lines = folder.run(fleet).ends(0).stdout;
     let zero = r#"{"device_id":"van","time":"2025-01-02T00:00:00Z","lat":0,"lon":0}"#;
     lines.extend(format!("{zero}\n").into_bytes());

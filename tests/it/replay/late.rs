@@ -86,7 +86,7 @@ fn is_kept(folder: &Folder, old: &[Value], store: &str) -> usize {
 #[test]
 fn files_of_five_years_shrink_no_trip() {
     let folder = Folder::new();
-    let fleet = format!("simulate --devices {DEVICES} --samples 20000 --seed 5");
+    let fleet = format!("simulate --mix 46,34,19,1 --devices {DEVICES} --samples 20000 --seed 5");
     folder.write("now.ndjson", folder.run(&fleet).ends(0).stdout);
     folder.ingest("now.ndjson --store sqlite:t.db");
     let old = folder.trips("t.db");

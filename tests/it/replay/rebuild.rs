@@ -181,7 +181,10 @@ fn other_rules_give_what_a_daemon_under_them_gives_and_the_report_counts_right()
 #[test]
 fn files_are_read_in_the_order_of_their_import_and_what_was_erased_stays_away() {
     let folder = Folder::new();
-    let log = folder.run("simulate --devices 12 --samples 6000 --seed 21").ends(0).text();
+    let log = folder
+        .run("simulate --mix 46,34,19,1 --devices 12 --samples 6000 --seed 21")
+        .ends(0)
+        .text();
     let lines: Vec<&str> = log.lines().collect();
     for (nth, part) in lines.chunks(2000).enumerate() {
         // Trips that a wider gap joins.

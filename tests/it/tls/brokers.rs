@@ -51,7 +51,7 @@ fn a_topic_is_filled_and_read_over_tls() {
     let tls = trusting("ca.pem");
 
     make_topic(&folder, &broker.address());
-    let fill = format!("simulate --devices 5 --samples {SAMPLES} --seed 5");
+    let fill = format!("simulate --mix 46,34,19,1 --devices 5 --samples {SAMPLES} --seed 5");
     folder.run(&format!("{fill} {tls}")).ends(0);
     let words = format!("run {tls} --store sqlite:trips.db --from earliest");
     let mut running = Running::start(&mut folder.command(&words));

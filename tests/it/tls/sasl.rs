@@ -148,7 +148,9 @@ impl Cluster {
     /// Sends samples to the topic as a user.
     #[track_caller]
     fn fill(&self, samples: i64, login: &str) {
-        let words = format!("simulate --devices 5 --samples {samples} --topic samples {login}");
+        let words = format!(
+            "simulate --mix 46,34,19,1 --devices 5 --samples {samples} --topic samples {login}"
+        );
         self.folder.run(&words).ends(0);
     }
 
@@ -206,7 +208,7 @@ fn a_topic_is_filled_and_read_by_users_who_log_in() {
     // Who may not log in, and who may not do this.
     cluster.folder.env("TSTAR_CONNECT_TIMEOUT", "4s");
     let folder = &cluster.folder;
-    let fill = "simulate --devices 1 --samples 10 --topic";
+    let fill = "simulate --mix 46,34,19,1 --devices 1 --samples 10 --topic";
     let tracker = |mechanism: &str| cluster.login(mechanism, "tracker");
     folder.write("wrong", "another-password");
     for (mechanism, said) in [

@@ -237,7 +237,7 @@ fn files_of_which_one_begins_as_the_other_are_one_log() {
 fn an_import_that_was_stopped_before_a_forget_is_read_again_in_its_order() {
     let made = ImportedStore::empty();
     let folder = &made.folder;
-    let fleet = "simulate --devices 30 --samples 20000 --seed 3 --bad 0.01";
+    let fleet = "simulate --mix 46,34,19,1 --devices 30 --samples 20000 --seed 3 --bad 0.01";
     let log = folder.run(fleet).ends(0).stdout;
     folder.write("all.ndjson", log);
     let import = "ingest all.ndjson --json --flush-interval 1ms --max-staleness 1ms \

@@ -72,7 +72,8 @@ fn nothing_is_found_while_samples_and_forgets_keep_coming() {
 
 /// Compares repeatedly while records come. Returns how many rows were newer than what it read.
 fn verified_while_a_daemon_writes(site: &mut Site, seed: u64) -> u64 {
-    let fleet = format!("simulate --devices 60 --samples 30000 --seed {seed} --bad 0.01");
+    let fleet =
+        format!("simulate --mix 46,34,19,1 --devices 60 --samples 30000 --seed {seed} --bad 0.01");
     let log = site.folder.run(&fleet).ends(0).stdout;
     let lines: Vec<&[u8]> = log.split_inclusive(|&byte| byte == b'\n').collect();
     let (first, rest) = lines.split_at(6000);
@@ -118,7 +119,11 @@ fn verified_while_a_daemon_writes(site: &mut Site, seed: u64) -> u64 {
 #[test]
 fn the_command_names_what_helps_where_nothing_can_be_repaired() {
     let Some(mut site) = Site::new() else { return };
-    let log = site.folder.run("simulate --devices 10 --samples 3000 --seed 4").ends(0).stdout;
+    let log = site
+        .folder
+        .run("simulate --mix 46,34,19,1 --devices 10 --samples 3000 --seed 4")
+        .ends(0)
+        .stdout;
     site.topic.send_lines(&log, "no-device");
     site.start();
     site.drain();

@@ -24,7 +24,7 @@ prepare() {
     "$tstar" schema apply --create-keyspace --store "$(store)" >>"$run/tstar.log" 2>&1 ||
         fail "no keyspace; see tstar.log"
     (umask 077 && "$tstar" forget --new-key nightly >"$run/control.keys")
-    "$tstar" simulate --devices 200 --samples "$samples" --seed "$seed" |
+    "$tstar" simulate --mix 46,34,19,1 --devices 200 --samples "$samples" --seed "$seed" |
         python3 "$here/records.py" slices "$run/slices" $slices
     victim=$(python3 "$here/records.py" victim "$run/slices")
 }

@@ -1,12 +1,9 @@
 //! Position of a device at a time: a winding drive around a city, a function of the time alone.
 
-use super::START_MS;
-use super::random::Random;
 use crate::model::scalar::DeviceTime;
+use crate::simulate::random::Random;
+use crate::simulate::{METRES_PER_DEGREE, START_MS};
 use crate::timeline::{READINGS, Reading, Sample};
-
-/// Length of a degree of latitude, m, on the sphere that distances are computed on.
-const METRES_PER_DEGREE: f64 = 111_195.08;
 
 /// City centres, degrees (latitude, longitude).
 const CITIES: [(f64, f64); 8] = [

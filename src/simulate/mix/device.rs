@@ -5,12 +5,14 @@
 //! A merge takes two arrivals: a point more than `max_gap` after the end, which starts a new trip,
 //! and some arrivals later a point between the two.
 
-use super::line::{Content, Event};
-use super::random::Random;
+use super::Ledger;
 use super::route::Drive;
-use super::{DeadReason, Ledger, START_MS, malformed};
+use crate::model::reason::DeadReason;
 use crate::model::scalar::DeviceTime;
 use crate::segment::SegmentRules;
+use crate::simulate::START_MS;
+use crate::simulate::line::{Content, DRIVERS, Event};
+use crate::simulate::random::Random;
 use crate::timeline::Sample;
 
 /// Maximum skipped points per device; further ones are never sent.
@@ -30,8 +32,6 @@ const TRIP_SAMPLES: (i64, i64) = (30, 600);
 
 /// Share of duplicates.
 const DUPLICATES: f64 = 0.005;
-
-const DRIVERS: [&str; 6] = ["Ana", "Bea", "Chen", "Dora", "Emil", "Farid"];
 
 /// The arrival kinds of a mix, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Device {
     }
 
     /// The next arrival.
-    pub(crate) fn next(&mut self, ledger: &mut Ledger, random: &mut Random) -> Event {
+    pub(super) fn next(&mut self, ledger: &mut Ledger, random: &mut Random) -> Event {
         if let Some((mut sample, driver)) = self.latest
             && random.unit() < DUPLICATES
         {
@@ -129,14 +129,13 @@ impl Device {
     }
 
     fn event(&self, sample: Sample, driver: Option<&'static str>) -> Event {
-        Event { device: self.number, content: Content::Good { sample, driver } }
+        Event { vehicle: "truck", device: self.number, content: Content::Good { sample, driver } }
     }
 
     /// A malformed line in place of the next arrival.
     pub(crate) fn malformed(&self, reason: DeadReason, random: &mut Random) -> Event {
         let sample = self.latest.map_or_else(|| self.drive.at(START_MS), |(sample, _)| sample);
-        let line = malformed::line(reason, self.number, &sample, random);
-        Event { device: self.number, content: Content::Bad { reason, line } }
+        Event::malformed("truck", self.number, (reason, &sample), random)
     }
 
     /// Starts a trip after the former one, in its middle: earlier points are left for beginnings.
