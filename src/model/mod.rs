@@ -16,5 +16,6 @@ pub mod stats;
 pub mod tag;
 pub(crate) mod text_encoding;
 pub mod visible;
+pub mod zone;
 
 pub use tstar_core::model::{limits, named, reading, rules, sample, scalar, time};

@@ -61,6 +61,27 @@ pub(crate) fn push_visible(line: &mut String, character: char) {
     }
 }
 
+/// Maximum number of characters of a value in a message.
+const MAX_CHARS: usize = 80;
+
+/// A value between backticks, cut to a maximum length, invisible characters escaped.
+pub(crate) fn short(value: &str) -> String {
+    format!("`{}`", clipped(value))
+}
+
+/// A text cut to a maximum length, invisible characters escaped.
+pub(crate) fn clipped(value: &str) -> String {
+    let mut shown = String::new();
+    for (count, c) in value.chars().enumerate() {
+        if count == MAX_CHARS {
+            shown.push_str("...");
+            break;
+        }
+        push_visible(&mut shown, c);
+    }
+    shown
+}
+
 /// A word as a shell takes it, for a command in a message.
 #[must_use]
 pub(crate) fn shell_word(word: &str) -> String {
@@ -118,6 +139,13 @@ mod tests {
         {
             assert_eq!(visible(text), text);
         }
+    }
+
+    #[test]
+    fn a_value_is_cut_and_escaped() {
+        assert_eq!(short("a\u{1b}[0mé"), "`a\\u{1b}[0mé`");
+        assert_eq!(short("a\u{202e}b"), "`a\\u{202e}b`");
+        assert_eq!(short(&"é".repeat(100)), format!("`{}...`", "é".repeat(80)));
     }
 
     #[test]

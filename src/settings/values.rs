@@ -16,9 +16,10 @@ use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
 use crate::model::text_encoding::TextEncoding;
 use crate::model::time::{format_duration, format_time, parse_duration, parse_time};
+use crate::model::zone::Zone;
 use crate::registry::RegistryUrl;
 use crate::source::file::InputFormat;
-use crate::source::{check_time_zone, parse_map};
+use crate::source::parse_map;
 use crate::store::{Consistency, Kinds, StoreUrl};
 
 /// The syntax of a value with a name; the first name of a value is the one that is written.
@@ -67,7 +68,7 @@ pub(super) const OPTIONAL_NAME: Syntax<Option<String>> = Syntax {
 pub(super) const TIME_ZONE: Syntax<Option<String>> = Syntax {
     read: |text| {
         let zone = (OPTIONAL_NAME.read)(text)?;
-        zone.as_deref().map_or(Ok(()), check_time_zone).map_err(|error| error.to_string())?;
+        zone.as_deref().map(Zone::from_name).transpose().map_err(|error| error.to_string())?;
         Ok(zone)
     },
     ..OPTIONAL_NAME

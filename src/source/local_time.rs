@@ -2,28 +2,20 @@
 
 use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
 use chrono::{
-    DateTime, Datelike, FixedOffset, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, Offset,
-    TimeDelta, TimeZone,
+    DateTime, Datelike, FixedOffset, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta,
+    TimeZone,
 };
-use chrono_tz::{GapInfo, IANA_TZDB_VERSION, TZ_VARIANTS, Tz};
 
 use super::text::short;
 use crate::model::rules::{AmbiguousTime, Rules};
-use crate::model::time::format_time;
-
-/// Version of the tables of this program, such as `2025b`.
-pub const ZONE_TABLES: &str = IANA_TZDB_VERSION;
+use crate::model::zone::{UnknownZone, ZONE_TABLES, Zone, parse_local};
 
 /// A zone or a format of times that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimeRulesError {
     /// The name is not that of a zone.
-    #[error(
-        "{} is not a time zone; write an IANA name such as Europe/Berlin, or UTC{}",
-        short(.0),
-        hint(.0)
-    )]
-    Zone(String),
+    #[error(transparent)]
+    Zone(#[from] UnknownZone),
     /// Times in the format cannot be read.
     #[error("time format {}: {problem}", short(.format))]
     Format {
@@ -43,24 +35,6 @@ pub enum TimeRulesError {
     },
 }
 
-/// The zone whose name differs only in the case of letters.
-fn hint(name: &str) -> String {
-    let zone = TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
-    zone.map_or_else(String::new, |zone| format!("; did you mean `{zone}`?"))
-}
-
-/// Checks the name of a zone.
-///
-/// # Errors
-/// No zone has this name.
-pub(crate) fn check_time_zone(name: &str) -> Result<(), TimeRulesError> {
-    zone(name).map(drop)
-}
-
-fn zone(name: &str) -> Result<Tz, TimeRulesError> {
-    name.parse().map_err(|_| TimeRulesError::Zone(name.to_owned()))
-}
-
 /// Checks a format, as in strftime.
 ///
 /// # Errors
@@ -72,7 +46,7 @@ pub(crate) fn check_time_format(format: &str, has_zone: bool) -> Result<(), Time
 /// The zone and the format of texts.
 #[derive(Debug, Default)]
 pub(super) struct LocalTimes {
-    zone: Option<Tz>,
+    zone: Option<Zone>,
     formats: Option<TimeFormats>,
     ambiguous: Option<AmbiguousTime>,
 }
@@ -83,7 +57,7 @@ impl LocalTimes {
     /// # Errors
     /// The zone, its tables or the format cannot be used.
     pub(super) fn new(rules: &Rules) -> Result<Self, TimeRulesError> {
-        let zone = rules.time_zone.as_deref().map(zone).transpose()?;
+        let zone = rules.time_zone.as_deref().map(Zone::from_name).transpose()?;
         if zone.is_some() && rules.zone_tables.as_deref() != Some(ZONE_TABLES) {
             let stored = rules.zone_tables.clone().unwrap_or_else(|| "none".into());
             return Err(TimeRulesError::Tables { stored });
@@ -116,7 +90,7 @@ impl LocalTimes {
             Some(ParsedTime::WithOffset(_)) => return None,
             None => parse_local(text)?,
         };
-        match zone.from_local_datetime(&local) {
+        match zone.instants(local) {
             LocalResult::Ambiguous(one, other) => {
                 let both = [one, other].map(|time| time.timestamp_millis());
                 Some((both[0].min(both[1]), both[0].max(both[1])))
@@ -141,23 +115,20 @@ impl LocalTimes {
         if !(-1..=10_000).contains(&local.year()) {
             return Ok(local.and_utc().timestamp_millis());
         }
-        let times = zone.from_local_datetime(&local);
+        let times = zone.instants(local);
         match (times.single(), times.earliest(), times.latest()) {
             (Some(time), _, _) => Ok(time.timestamp_millis()),
             (None, Some(first), Some(second)) => match self.ambiguous {
                 Some(AmbiguousTime::Earlier) => Ok(first.timestamp_millis()),
                 Some(AmbiguousTime::Later) => Ok(second.timestamp_millis()),
                 Some(AmbiguousTime::Order) | None => Err(format!(
-                    "time {} occurs twice in {zone}, as the clocks were put back: it may be {} or \
-                     {}; choose with --time-ambiguous earlier, later or order, or write it with an \
+                    "{}; choose with --time-ambiguous earlier, later or order, or write it with an \
                      offset, such as {}",
-                    short(text),
-                    with_offset(&first),
-                    with_offset(&second),
+                    zone.repeated(text, &first, &second),
                     second.format("%Y-%m-%dT%H:%M:%S%:z")
                 )),
             },
-            _ => Err(skipped(zone, local, text)),
+            _ => Err(zone.skipped(text, local)),
         }
     }
 
@@ -176,40 +147,6 @@ impl LocalTimes {
             ),
         }
     }
-}
-
-/// An ISO 8601 time without an offset.
-pub(super) fn parse_local(text: &str) -> Option<NaiveDateTime> {
-    let time = DateTime::parse_from_rfc3339(&format!("{text}Z")).ok()?;
-    Some(time.naive_utc())
-}
-
-/// The message for a local time that does not exist in a zone.
-fn skipped(zone: Tz, local: NaiveDateTime, text: &str) -> String {
-    let gap = GapInfo::new(&local, &zone);
-    let Some(GapInfo { begin: Some((from, before)), end: Some(upto) }) = gap else {
-        return format!("time {} does not exist in {zone}", short(text));
-    };
-    let (before, after) = (before.fix(), upto.offset().fix());
-    let reading = |offset: FixedOffset| {
-        let time = offset.from_local_datetime(&local).single();
-        time.map_or_else(|| "none".into(), |time| with_offset(&time))
-    };
-    format!(
-        "time {} does not exist in {zone}, as the clocks went from {from} to {}: it may be {} or \
-         {}; write it with an offset, such as {}",
-        short(text),
-        upto.naive_local(),
-        reading(before),
-        reading(after),
-        local.format(&format!("%Y-%m-%dT%H:%M:%S{after}"))
-    )
-}
-
-/// A time in UTC, and the offset by which it was found.
-fn with_offset<Z: TimeZone>(time: &DateTime<Z>) -> String {
-    let utc = format_time(time.timestamp_millis());
-    format!("{utc} (by {})", time.offset().fix())
 }
 
 /// The format of times that are days since 1899-12-30, as spreadsheets count them.

@@ -47,14 +47,14 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+pub use crate::model::zone::ZONE_TABLES;
 pub(crate) use bounds::{MAX_REFERENCES, MAX_SCHEMA_BYTES};
 pub(crate) use context::HTTP_ORIGIN;
 pub use context::RecordContext;
 pub use decode::Decoder;
 pub(crate) use fields::{field_names, names_of_field};
 pub(crate) use framing::SCHEMA_ID_HEADER;
-pub use local_time::ZONE_TABLES;
-pub(crate) use local_time::{check_time_format, check_time_zone};
+pub(crate) use local_time::check_time_format;
 pub use map::parse_map;
 pub(crate) use outline::Outline;
 pub(crate) use propose::{ProposedMap, Surroundings, id_column, propose};

@@ -2,28 +2,9 @@
 
 use super::SampleError;
 use crate::model::reason::DeadReason;
+pub(super) use crate::model::visible::clipped;
 use crate::model::visible::push_visible;
-
-/// Maximum number of characters of a value in a message.
-const MAX_CHARS: usize = 80;
-
-/// A value between backticks, cut to a maximum length, invisible characters escaped.
-pub(crate) fn short(value: &str) -> String {
-    format!("`{}`", clipped(value))
-}
-
-/// A text cut to a maximum length, invisible characters escaped.
-pub(super) fn clipped(value: &str) -> String {
-    let mut shown = String::new();
-    for (count, c) in value.chars().enumerate() {
-        if count == MAX_CHARS {
-            shown.push_str("...");
-            break;
-        }
-        push_visible(&mut shown, c);
-    }
-    shown
-}
+pub(crate) use crate::model::visible::short;
 
 /// A text cut to about a maximum length in bytes, invisible characters escaped.
 pub(super) fn clipped_to(value: &str, bytes: usize) -> String {
@@ -66,9 +47,6 @@ mod tests {
 
     #[test]
     fn a_value_is_cut_and_escaped() {
-        assert_eq!(short("a\u{1b}[0mé"), "`a\\u{1b}[0mé`");
-        assert_eq!(short("a\u{202e}b"), "`a\\u{202e}b`");
         assert_eq!(clipped_to("a\nbcdef", 5), "a\\nbc...");
-        assert_eq!(short(&"é".repeat(100)), format!("`{}...`", "é".repeat(80)));
     }
 }

@@ -2,10 +2,11 @@
 
 use chrono::DateTime;
 
-use super::local_time::{LocalTimes, TimeRulesError, parse_local};
+use super::local_time::{LocalTimes, TimeRulesError};
 use super::text::short;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::time::format_time;
+use crate::model::zone::parse_local;
 
 /// How the rules read device times.
 #[derive(Debug)]

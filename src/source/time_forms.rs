@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use chrono::format::{Item, StrftimeItems};
 use chrono::{Datelike, NaiveDateTime};
 
-use super::local_time::{local_by_format, parse_local};
+use super::local_time::local_by_format;
 use super::time::with_offset;
+use crate::model::zone::parse_local;
 
 /// Dates. Where the order of day and month is open, the day is first.
 const DATES: [&str; 20] = [

@@ -23,8 +23,8 @@ pub enum MomentError {
         /// The text.
         text: String,
     },
-    /// Not a UTC day.
-    #[error("`{text}` is not a day: write it as 2026-11-20 (UTC)")]
+    /// Not a day.
+    #[error("`{text}` is not a day: write it as 2026-11-20")]
     Day {
         /// The text.
         text: String,
