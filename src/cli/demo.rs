@@ -7,6 +7,7 @@ use super::print::Printer;
 use super::report::{Counts as _, Summary};
 use super::{ingest, serve};
 use crate::model::time::format_time;
+use crate::model::zone::Zone;
 use crate::ops::InvalidRequest;
 use crate::ops::demo::{FLEET, MergedTrip, SplitTrip, write_samples};
 use crate::settings::{Origin, Settings};
@@ -66,7 +67,7 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
 async fn show_lookups(store: &AnyStore, printer: &mut Printer) -> anyhow::Result<()> {
     let mut show = |what: &str, command: String, (row, extras): (TripRow, Extras)| {
         printer.line(&format!("\n{what}:\n  {command} --store sqlite:{STORE}\n"))?;
-        printer.answer(&row, &extras, Format::Table, &PathFlag::default())
+        printer.answer(&row, &extras, Format::Table, (&PathFlag::default(), Zone::UTC))
     };
     if let Some(merged) = MergedTrip::find(store).await? {
         let time = format_time(merged.covered_ms.ms());

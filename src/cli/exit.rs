@@ -9,6 +9,7 @@ use signal_hook::consts::SIGINT;
 use crate::identity::IdError;
 use crate::kafka::KafkaError;
 use crate::model::time::MomentError;
+use crate::model::zone::ZonedError;
 use crate::ops::{BadData, InvalidRequest, NoResult, PartialResult, PreconditionFailed, Stopped};
 use crate::pipeline::daemon::DaemonError;
 use crate::pipeline::processor::RunError;
@@ -125,6 +126,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         || cause.is::<FleetError>()
         || cause.is::<IdError>()
         || cause.is::<MomentError>()
+        || cause.is::<ZonedError>()
         || cause.is::<StoreUrlError>();
     is_usage.then_some(USAGE)
 }

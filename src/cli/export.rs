@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 
-use super::flags::{Context, FilterFlags, KindFlag, PathFlag, ServerFlags, SpanFlags};
+use super::flags::{Context, FilterFlags, KindFlag, PathFlag, ServerFlags, SpanFlags, ZoneFlag};
 use super::print::Printer;
 use super::progress::{is_shown, style};
 use super::{exit, stop};
@@ -31,6 +31,7 @@ Examples:
   tstar export --device truck-17 --format gpx
   tstar export --day 2026-11-20 --format geojson --out day.geojson
   tstar export --out trips.parquet
+  tstar export --day 2026-11-20 --tz Europe/Berlin --format csv --points
   tstar export --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --format csv --points
 
 --from, --to and --day select trips that overlap the range, both ends inclusive; --prefix selects by
@@ -68,6 +69,8 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub path: PathFlag,
     #[command(flatten)]
+    pub zone: ZoneFlag,
+    #[command(flatten)]
     pub server: ServerFlags,
 }
 
@@ -97,9 +100,10 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let form = args.form()?;
-    let store = context.settings(&[&args.server.0])?.reader().await?;
+    let settings = context.settings(&[&args.zone.0, &args.server.0])?;
+    let (store, zone) = (settings.reader().await?, settings.tz);
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let (kinds, span) = (args.kind.kind, args.span.span()?);
+    let (kinds, span) = (args.kind.kind, args.span.span(zone)?);
     let selection = Selection::new(device.clone(), kinds, span, args.filter.filter())?;
     if let Some(device) = &device {
         trip_list::check_known(&store, device).await?;
@@ -107,7 +111,7 @@ pub(crate) async fn run(
     let Some(path) = &args.out else {
         let is_hidden = printer.is_terminal();
         let mut progress = ExportProgress::new(is_hidden, None);
-        let mut writer = args.writer(printer.data(form)?, form)?;
+        let mut writer = args.writer(printer.data(form)?, form)?.in_zone(zone);
         let left_out = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
         writer.finish()?;
         progress.finish(left_out.changed);
@@ -119,7 +123,7 @@ pub(crate) async fn run(
     let new = NewFile::create(&path).with_context(failed)?;
     let mut out = BufWriter::with_capacity(1 << 16, new.file());
     let mut progress = ExportProgress::new(false, Some(cancel));
-    let mut writer = args.writer(&mut out, form)?;
+    let mut writer = args.writer(&mut out, form)?.in_zone(zone);
     let left_out = export(&store, &selection, |trip| progress.write(trip, &mut writer)).await?;
     writer.finish().with_context(failed)?;
     drop(out);

@@ -13,7 +13,7 @@ use super::times::parse_range;
 use crate::log::redecode::DecodeOverrides;
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::TagFilter;
-use crate::model::time::parse_day;
+use crate::model::zone::Zone;
 use crate::ops::InvalidRequest;
 use crate::ops::trip_filter::{MAX_DISTANCE_M, TripFilter};
 use crate::ops::trip_list::TripSpan;
@@ -163,6 +163,8 @@ setting_flags! {
     MemoryFlag: Memory;
     /// How a reader decides whether a trip may still grow.
     ReaderFlags: Reader;
+    /// The zone of days and of times that people read.
+    ZoneFlag: Zone;
     /// How HTTP is served.
     HttpFlags: Http;
     /// How to connect to a Scylla or Cassandra store.
@@ -334,7 +336,7 @@ impl<const FORMATS: usize> Output<FORMATS> {
 /// Which trips are printed, by their times.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SpanFlags {
-    /// Only trips that touch this UTC day
+    /// Only trips that touch this day
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub day: Option<String>,
     /// Only trips that end at this time or later
@@ -349,15 +351,15 @@ pub(crate) struct SpanFlags {
 }
 
 impl SpanFlags {
-    /// Which trips the flags select.
-    pub(crate) fn span(&self) -> anyhow::Result<TripSpan<'_>> {
+    /// Which trips the flags select, with days and times of a zone.
+    pub(crate) fn span(&self, zone: Zone) -> anyhow::Result<TripSpan<'_>> {
         if let Some(prefix) = &self.prefix {
             return Ok(TripSpan::Prefix(prefix));
         }
         if let Some(day) = &self.day {
-            return Ok(TripSpan::Day(parse_day(day)?));
+            return Ok(TripSpan::Day(zone.day(day)?));
         }
-        let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
+        let (from_ms, upto_ms) = parse_range(self.from.as_deref(), self.to.as_deref(), zone)?;
         let from_ms = from_ms.map_or(DeviceTime::MIN, DeviceTime);
         Ok(TripSpan::Overlapping(from_ms, upto_ms.map_or(DeviceTime::MAX, DeviceTime)))
     }

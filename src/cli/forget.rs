@@ -15,6 +15,7 @@ use crate::log::forget::{ForgetEvent, ForgetRequest, SendFailed};
 use crate::model::control::ControlKey;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_time, parse_duration};
+use crate::model::zone::Zone;
 use crate::ops::InvalidRequest;
 use crate::ops::forget::{self, AuditLine};
 use crate::settings::Settings;
@@ -129,7 +130,8 @@ fn request<'a>(args: &ForgetArgs, settings: &'a Settings) -> anyhow::Result<Forg
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let before = args.before.as_deref().map(|text| ("--before", text));
     let before = before.or(args.all_before.as_deref().map(|text| ("--all-before", text)));
-    let before_ms = before.map(|(flag, text)| parse_flag_time(flag, text)).transpose()?;
+    let before_ms =
+        before.map(|(flag, text)| parse_flag_time(flag, text, Zone::UTC)).transpose()?;
     Ok(ForgetRequest {
         device,
         before_ms: DeviceTime(before_ms.unwrap_or(settings.now_ms)),

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use super::flags::{Context, OutputFlags, PathFlag, ReaderFlags, ServerFlags};
+use super::flags::{Context, OutputFlags, PathFlag, ReaderFlags, ServerFlags, ZoneFlag};
 use super::print::Printer;
 use super::times::SECONDS_SINCE_2001;
 use crate::identity::DeviceId;
-use crate::model::scalar::DeviceTime;
-use crate::model::time::{format_time, parse_time};
+use crate::model::time::format_time;
+use crate::model::zone::Zone;
 use crate::ops::NoResult;
 use crate::ops::lookup::{self, FoundTrip};
 use crate::ops::tags;
@@ -39,7 +39,7 @@ a UUID that is not found may or may not have been erased.";
 pub(crate) struct LookupArgs {
     /// Device id
     pub device: String,
-    /// RFC 3339 with any offset, or ms since 1970
+    /// RFC 3339 with any offset, or without one in the zone of --tz, or ms since 1970
     #[arg(allow_negative_numbers = true)]
     pub time: String,
     #[command(flatten)]
@@ -66,6 +66,8 @@ struct TripFlags {
     #[command(flatten)]
     reader: ReaderFlags,
     #[command(flatten)]
+    zone: ZoneFlag,
+    #[command(flatten)]
     server: ServerFlags,
 }
 
@@ -73,22 +75,22 @@ impl TripFlags {
     /// Prints the trip that `find` finds, with what it adds to the trip.
     async fn print(
         &self,
-        find: impl AsyncFnOnce(&AnyStore) -> anyhow::Result<(TripRow, Extras)>,
+        find: impl AsyncFnOnce(&AnyStore, Zone) -> anyhow::Result<(TripRow, Extras)>,
         context: &Context,
         printer: &mut Printer,
     ) -> anyhow::Result<()> {
-        let settings = context.settings(&[&self.reader.0, &self.server.0])?;
+        let settings = context.settings(&[&self.reader.0, &self.zone.0, &self.server.0])?;
         let store = settings.reader().await?;
         // That of the store goes before that of the settings.
         let rules = store.rules().await?;
         let max_gap_ms = rules.map_or(settings.max_gap_ms, |rules| rules.max_gap_ms);
         let format = printer.format(&self.output);
         self.path.check(format)?;
-        let (row, extras) = find(&store).await?;
+        let (row, extras) = find(&store, settings.tz).await?;
         let tags = tags::values(&store, &row).await?;
         let open = is_open(&row, max_gap_ms, settings.settle_ms, settings.now_ms);
         let extras = Extras { tags: Some(tags), open: Some(open), ..extras };
-        printer.answer(&row, &extras, format, &self.path)
+        printer.answer(&row, &extras, format, (&self.path, settings.tz))
     }
 }
 
@@ -98,9 +100,9 @@ pub(crate) async fn lookup(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let find = async |store: &AnyStore| {
+    let find = async |store: &AnyStore, zone: Zone| {
         let device = DeviceId::new(&args.device)?;
-        let row = lookup::by_time(store, &device, DeviceTime(parse_time(&args.time)?)).await;
+        let row = lookup::by_time(store, &device, zone.parse_time(&args.time)?).await;
         let row = row.map_err(|error| with_unit_hint(error, &args.time))?;
         Ok((row, Extras::default()))
     };
@@ -128,7 +130,7 @@ pub(crate) async fn trip(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let find = async |store: &AnyStore| {
+    let find = async |store: &AnyStore, _| {
         let FoundTrip { row, matched, .. } = lookup::by_id(store, &args.id).await?;
         let extras = Extras {
             requested_id: Some(args.id.clone()),

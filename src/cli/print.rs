@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::flags::{Format, Output, PathFlag};
 use super::report::{Counts, SummaryFormat};
 use super::table;
+use crate::model::zone::Zone;
 use crate::ops::InvalidRequest;
 use crate::store::TripRow;
 use crate::views::{Extras, Form, TripJson, TripWriter};
@@ -141,13 +142,13 @@ impl Printer {
         row: &TripRow,
         extras: &Extras,
         format: Format,
-        flag: &PathFlag,
+        (flag, zone): (&PathFlag, Zone),
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
-            return Ok(self.line(&table::answer(&TripJson::from_row(row)?, extras))?);
+            return Ok(self.line(&table::answer(&TripJson::in_zone(row, zone)?, extras))?);
         };
         let form = if form == Form::Json { Form::Ndjson } else { form };
-        let mut writer = self.writer(form, flag)?;
+        let mut writer = self.writer(form, flag)?.in_zone(zone);
         writer.write(row, extras)?;
         writer.finish()?;
         Ok(())
@@ -159,14 +160,14 @@ impl Printer {
         rows: &[(TripRow, Extras)],
         expected: Extras,
         format: Format,
-        flag: &PathFlag,
+        (flag, zone): (&PathFlag, Zone),
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
-            let trips = rows.iter().map(|(row, _)| TripJson::from_row(row));
+            let trips = rows.iter().map(|(row, _)| TripJson::in_zone(row, zone));
             let trips = trips.collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
-        let writer = self.writer(form, flag)?;
+        let writer = self.writer(form, flag)?.in_zone(zone);
         let mut writer = writer.expecting(expected);
         for (row, extras) in rows {
             writer.write(row, extras)?;

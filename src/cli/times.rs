@@ -3,7 +3,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::model::time::{format_time, parse_time};
+use crate::model::time::format_time;
+use crate::model::zone::Zone;
 use crate::ops::InvalidRequest;
 
 /// Numbers of ten digits: seconds since 2001, but ms of the first months of 1970.
@@ -12,14 +13,14 @@ pub(crate) const SECONDS_SINCE_2001: Range<i64> = 1_000_000_000..10_000_000_000;
 /// Numbers that are years.
 const YEARS: RangeInclusive<i64> = 1970..=2100;
 
-/// Parses the value of a flag, such as `--from`, as ms since 1970.
+/// Parses the value of a flag, such as `--from`, as ms since 1970; without an offset, in a zone.
 ///
 /// # Errors
 /// It is not a time, or it looks like a number of seconds or like a year.
-pub(crate) fn parse_flag_time(flag: &str, text: &str) -> anyhow::Result<i64> {
-    let time_ms = parse_time(text)?;
+pub(crate) fn parse_flag_time(flag: &str, text: &str, zone: Zone) -> anyhow::Result<i64> {
+    let time_ms = zone.parse_time(text)?;
     check_unit(flag, text)?;
-    Ok(time_ms)
+    Ok(time_ms.ms())
 }
 
 /// Checks that the value of a flag is not a number of seconds or a year.
@@ -47,8 +48,10 @@ pub(crate) fn check_unit(flag: &str, text: &str) -> Result<(), InvalidRequest> {
 pub(crate) fn parse_range(
     from: Option<&str>,
     to: Option<&str>,
+    zone: Zone,
 ) -> anyhow::Result<(Option<i64>, Option<i64>)> {
-    let parse = |flag, text: Option<&str>| text.map(|text| parse_flag_time(flag, text)).transpose();
+    let parse =
+        |flag, text: Option<&str>| text.map(|text| parse_flag_time(flag, text, zone)).transpose();
     let (from_ms, to_ms) = (parse("--from", from)?, parse("--to", to)?);
     if from_ms.zip(to_ms).is_some_and(|(from, to)| to < from) {
         return Err(InvalidRequest("--from is later than --to; swap them".into()).into());

@@ -3,16 +3,17 @@
 use clap::{Args, ValueEnum};
 
 use super::exit;
-use super::flags::{Context, FilterFlags, KindFlag, OutputFlags, PathFlag, ServerFlags, SpanFlags};
+use super::flags::{
+    Context, FilterFlags, KindFlag, OutputFlags, PathFlag, ServerFlags, SpanFlags, ZoneFlag,
+};
 use super::print::Printer;
 use super::usage::at_least;
 use crate::identity::DeviceId;
-use crate::model::scalar::Day;
-use crate::model::time::{format_time, parse_day};
 use crate::model::visible::visible;
+use crate::model::zone::Zone;
 use crate::ops::lookup::of_store;
 use crate::ops::trip_filter::TripFilter;
-use crate::ops::trip_list::{self, day_span};
+use crate::ops::trip_list;
 use crate::ops::{BadData, InvalidRequest, silence, tags};
 use crate::store::skip::{Missing, collecting};
 use crate::store::{AnyStore, Kinds, Order, TripRow};
@@ -26,6 +27,7 @@ Examples:
   tstar trips truck-17 --order desc --limit 1 --json
   tstar trips truck-17 --day 2026-11-20
   tstar trips --day 2026-11-20 --format geojson
+  tstar trips --day 2026-11-20 --tz Europe/Berlin --format csv
 
 --from and --to select trips that overlap the range, both ends inclusive; --prefix selects by the
 t_star in the id. --day includes trips that started on the day before and touch it.";
@@ -34,7 +36,7 @@ t_star in the id. --day includes trips that started on the day before and touch 
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    mut_arg("day", |it| it.help("Only trips that touch this UTC day; without a device, of all devices"))
+    mut_arg("day", |it| it.help("Only trips that touch this day; without a device, of all devices"))
 )]
 pub(crate) struct TripsArgs {
     /// Device id
@@ -60,6 +62,8 @@ pub(crate) struct TripsArgs {
     pub output: OutputFlags,
     #[command(flatten)]
     pub path: PathFlag,
+    #[command(flatten)]
+    pub zone: ZoneFlag,
     #[command(flatten)]
     pub server: ServerFlags,
 }
@@ -88,7 +92,8 @@ pub(crate) async fn run(
     context: &Context,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let store = context.settings(&[&args.server.0])?.reader().await?;
+    let settings = context.settings(&[&args.zone.0, &args.server.0])?;
+    let (store, zone) = (settings.reader().await?, settings.tz);
     let format = printer.format(&args.output);
     args.path.check(format)?;
     let (order, limit) = (args.order.into(), args.limit.unwrap_or(usize::MAX));
@@ -98,7 +103,7 @@ pub(crate) async fn run(
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
     let rows = match (&device, &args.span.day) {
         (Some(device), _) => {
-            let rows = args.of_device(&store, device, read_limit, &mut missing).await?;
+            let rows = args.of_device(&store, device, read_limit, zone, &mut missing).await?;
             if rows.is_empty() {
                 trip_list::check_known(&store, device).await?;
             }
@@ -107,17 +112,17 @@ pub(crate) async fn run(
         (None, Some(day)) => {
             let with_path = args.path.path
                 || format.form().is_some_and(|form| form.spec().path == PathRule::Always);
-            let day = parse_day(day)?;
+            let day = zone.day(day)?;
             let rows = trip_list::of_day(&store, args.kind.kind, day, order, read_limit, with_path);
             let (rows, skipped) = collecting(rows).await;
             let rows = rows?;
-            missing.add(skipped, day_span(day), &rows);
+            missing.add(skipped, day.span(), &rows);
             rows
         }
         (None, None) => return Err(InvalidRequest("pass a DEVICE or --day".into()).into()),
     };
     if rows.is_empty() && missing.problem().is_none() {
-        args.report_none(&store, device.as_ref()).await?;
+        args.report_none(&store, device.as_ref(), zone).await?;
     }
     let tags = tags::of_rows(&store, &rows).await?;
     let tagged = rows.into_iter().zip(tags);
@@ -133,13 +138,8 @@ pub(crate) async fn run(
             extras.set_silence(silence);
         }
     }
-    printer.list(&rows, expected, format, &args.path)?;
+    printer.list(&rows, expected, format, (&args.path, zone))?;
     missing.problem().map_or(Ok(()), |problem| Err(BadData(problem).into()))
-}
-
-/// A UTC day as `--day` takes it.
-fn day_text(day: Day) -> String {
-    format_time(day.start_ms().ms()).split('T').next().unwrap_or_default().to_owned()
 }
 
 impl TripsArgs {
@@ -149,9 +149,10 @@ impl TripsArgs {
         store: &AnyStore,
         device: &DeviceId,
         limit: usize,
+        zone: Zone,
         missing: &mut Missing,
     ) -> anyhow::Result<Vec<TripRow>> {
-        let wanted = self.span.span()?;
+        let wanted = self.span.span(zone)?;
         let rows =
             trip_list::of_device(store, device, self.kind.kind, wanted, self.order.into(), limit);
         let (rows, skipped) = collecting(rows).await;
@@ -162,28 +163,32 @@ impl TripsArgs {
 
     /// Reports that there are no trips, as the exit code is that of a list with trips, and the days
     /// around that have some.
-    async fn report_none(&self, store: &AnyStore, device: Option<&DeviceId>) -> anyhow::Result<()> {
+    async fn report_none(
+        &self,
+        store: &AnyStore,
+        device: Option<&DeviceId>,
+        zone: Zone,
+    ) -> anyhow::Result<()> {
         let (span, of) = match device {
             Some(device) => {
                 let name = visible(device.as_str());
-                (self.span.span()?.span(device)?, format!(" of device `{name}`"))
+                (self.span.span(zone)?.span(device)?, format!(" of device `{name}`"))
             }
-            None => {
-                (day_span(parse_day(self.span.day.as_deref().unwrap_or_default())?), String::new())
-            }
+            None => (zone.day(self.span.day.as_deref().unwrap_or_default())?.span(), String::new()),
         };
         let when = match (&self.span.day, &self.span.prefix) {
-            (Some(day), _) => format!(" touches {day} (UTC)"),
+            (Some(day), _) => format!(" touches {day} ({zone})"),
             (None, Some(prefix)) => format!(" has an id of {prefix}"),
             (None, None) => " overlaps these times".to_owned(),
         };
-        let around = trip_list::days_around(store, device, self.kind.kind, span).await?;
+        let around = trip_list::times_around(store, device, self.kind.kind, span).await?;
         let (one, what) = match self.kind.kind {
             Kinds::Trips => ("trip", "trips"),
             Kinds::Stops => ("stop", "stops"),
             Kinds::All => ("trip or stop", "trips or stops"),
         };
-        let around: Vec<_> = around.into_iter().flatten().map(day_text).collect();
+        let around: Vec<_> =
+            around.into_iter().flatten().map(|time_ms| zone.day_of(time_ms).to_string()).collect();
         let around = match around.as_slice() {
             [] => String::new(),
             days => format!("; days with {what} around: {}", days.join(" and ")),

@@ -5,18 +5,22 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use super::InvalidRequest;
 use super::tags;
 use super::trip_filter::TripFilter;
-use super::trip_list::{TripSpan, day_span, prefix_times};
+use super::trip_list::{TripSpan, prefix_times};
 use crate::identity::{DeviceId, date_range, prefix_range};
-use crate::model::scalar::DeviceTime;
+use crate::model::scalar::{Day, DeviceTime};
 use crate::model::tag::TripTags;
 use crate::store::skip::{Missing, collecting};
 use crate::store::{
-    AnyStore, DevicePages, DeviceScope, Kinds, Order, RowError, SideTables, StoreError, TripRow,
-    TripStore,
+    AnyStore, DevicePages, DeviceScope, DevicesOfDays, Kinds, Order, RowError, SideTables,
+    StoreError, TripRow, TripStore,
 };
+use crate::timeline::day_of;
 
 /// Trips of a device that are read at once.
 const PAGE: usize = 32;
+
+/// Devices of a day that are read at once.
+const DEVICES: usize = 1000;
 
 /// Devices of a store on servers whose first page is read before its turn. Their pages are in
 /// memory at once.
@@ -38,9 +42,10 @@ pub(crate) type Tagged<'a> = (&'a TripRow, &'a TripTags);
 /// The devices and times of an export.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// `None`: those of `scope`.
+    /// `None`: those of `days`.
     device: Option<DeviceId>,
-    scope: DeviceScope,
+    /// The first and the last UTC day whose devices are read; `None`: all devices.
+    days: Option<(Day, Day)>,
     from_ms: DeviceTime,
     upto_ms: DeviceTime,
     /// Whether the times select by `t_star`, instead of by overlap.
@@ -61,33 +66,33 @@ impl Selection {
         span: TripSpan<'_>,
         filter: TripFilter,
     ) -> anyhow::Result<Self> {
-        let all = DeviceScope::All;
-        let by_overlap = |scope, from_ms, upto_ms| (scope, from_ms, upto_ms, false);
-        let (device, (scope, from_ms, upto_ms, by_t_star)) = match (device, span) {
+        let by_overlap = |days, from_ms, upto_ms| (days, from_ms, upto_ms, false);
+        let (device, (days, from_ms, upto_ms, by_t_star)) = match (device, span) {
             (device, TripSpan::Overlapping(from_ms, upto_ms)) => {
-                (device, by_overlap(all, from_ms, upto_ms))
+                (device, by_overlap(None, from_ms, upto_ms))
             }
             (device, TripSpan::Day(day)) => {
-                let (from_ms, upto_ms) = day_span(day);
-                (device, by_overlap(DeviceScope::OfDay(day), from_ms, upto_ms))
+                let (from_ms, upto_ms) = day.span();
+                let days = (day_of(from_ms), day_of(upto_ms));
+                (device, by_overlap(Some(days), from_ms, upto_ms))
             }
             (Some(device), TripSpan::Prefix(prefix)) => {
                 let (from_ms, upto_ms) = prefix_times(&device, prefix)?;
-                (Some(device), (all, from_ms, upto_ms, true))
+                (Some(device), (None, from_ms, upto_ms, true))
             }
             (None, TripSpan::Prefix(prefix)) if prefix.contains('~') => {
                 let (device, from_ms, upto_ms) = prefix_range(prefix)?;
-                (Some(device), (all, from_ms, upto_ms, true))
+                (Some(device), (None, from_ms, upto_ms, true))
             }
             (None, TripSpan::Prefix(date)) => {
                 let (from_ms, upto_ms) = date_range(date)?;
-                (None, (all, from_ms, upto_ms, true))
+                (None, (None, from_ms, upto_ms, true))
             }
         };
         if upto_ms < from_ms {
             return Err(InvalidRequest("the range of times ends before it begins".into()).into());
         }
-        Ok(Self { device, scope, from_ms, upto_ms, by_t_star, kinds, filter })
+        Ok(Self { device, days, from_ms, upto_ms, by_t_star, kinds, filter })
     }
 
     fn contains(&self, row: &TripRow, tags: &TripTags) -> bool {
@@ -109,11 +114,15 @@ pub async fn export(
     let reader = Reader { store, selection, has_tags: store.has_tags().await? };
     let mut out = Output { each, left_out: LeftOut::default() };
     let has_snapshots = store.snapshot()?.is_some();
-    let mut pages = DevicePages::new(store, selection.scope);
+    let mut pages = DevicePages::new(store, DeviceScope::All);
+    let of_days =
+        |(first, last): (Day, Day)| DevicesOfDays::new(store, first.through(last), None, DEVICES);
+    let mut of_days = selection.days.map(of_days);
     loop {
-        let devices = match &selection.device {
-            Some(device) => vec![device.to_string()],
-            None => pages.next().await?.unwrap_or_default(),
+        let devices = match (&selection.device, &mut of_days) {
+            (Some(device), _) => vec![device.to_string()],
+            (None, Some(of_days)) => of_days.next_page(DEVICES).await?,
+            (None, None) => pages.next().await?.unwrap_or_default(),
         };
         if has_snapshots {
             for device in &devices {

@@ -4,24 +4,28 @@ use super::lookup::{Fresh, of_store};
 use super::{InvalidRequest, NoResult};
 use crate::identity::{DeviceId, date_range, prefix_range};
 use crate::model::nearest::NearNames;
-use crate::model::scalar::{Day, DeviceTime};
+use crate::model::scalar::DeviceTime;
 use crate::model::visible::visible;
+use crate::model::zone::LocalDay;
 use crate::store::skip::collecting;
 use crate::store::{
-    AnyStore, DevicePages, DeviceScope, Kinds, Order, StoreError, TripRow, TripStore,
+    AnyStore, DevicePages, DeviceScope, DevicesOfDays, Kinds, Order, StoreError, TripRow, TripStore,
 };
-use crate::timeline::{DAY_MS, day_of};
+use crate::timeline::day_of;
 
 /// Maximum number of devices among which days with trips are looked for.
 const MAX_DEVICES_AROUND: usize = 32;
+
+/// Devices of a UTC day that are read at once.
+const DEVICES: usize = 1000;
 
 /// Which trips of a device, or of all devices, are selected.
 #[derive(Clone, Copy, Debug)]
 pub enum TripSpan<'a> {
     /// Those that overlap a range of times, ms since 1970, both ends inclusive.
     Overlapping(DeviceTime, DeviceTime),
-    /// Those that touch a UTC day.
-    Day(Day),
+    /// Those that touch a day.
+    Day(LocalDay),
     /// Those whose id has a prefix: a date, or an id prefix as `tstar id prefix` prints it.
     Prefix(&'a str),
 }
@@ -34,16 +38,10 @@ impl TripSpan<'_> {
     pub fn span(self, device_id: &DeviceId) -> anyhow::Result<(DeviceTime, DeviceTime)> {
         match self {
             Self::Overlapping(from_ms, upto_ms) => Ok((from_ms, upto_ms)),
-            Self::Day(day) => Ok(day_span(day)),
+            Self::Day(day) => Ok(day.span()),
             Self::Prefix(prefix) => prefix_times(device_id, prefix),
         }
     }
-}
-
-/// The times of a UTC day, both ends inclusive.
-#[must_use]
-pub(crate) fn day_span(day: Day) -> (DeviceTime, DeviceTime) {
-    (day.start_ms(), day.start_ms() + DAY_MS - 1)
 }
 
 /// Lists at most `limit` segments of a device.
@@ -115,17 +113,17 @@ pub(super) async fn unknown_device(
     Ok(NoResult(format!("the store has no device `{device}`; {near}{hint}")))
 }
 
-/// The days of the last segment before a span without any, and of the first one after it: of a
-/// device, or of the first devices of the store.
+/// The end of the last segment before a span without any, and the start of the first one after it:
+/// of a device, or of the first devices of the store.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) async fn days_around(
+pub(crate) async fn times_around(
     store: &impl TripStore,
     device_id: Option<&DeviceId>,
     kinds: Kinds,
     (from_ms, upto_ms): (DeviceTime, DeviceTime),
-) -> Result<[Option<Day>; 2], StoreError> {
+) -> Result<[Option<DeviceTime>; 2], StoreError> {
     let devices = match device_id {
         Some(device_id) => vec![device_id.as_str().to_owned()],
         None => store.devices(DeviceScope::All, None, MAX_DEVICES_AROUND).await?,
@@ -134,10 +132,9 @@ pub(crate) async fn days_around(
     for device in &devices {
         let neighbour = |time_ms, order| store.neighbour(device, kinds, time_ms, order);
         let (last, _) = collecting(neighbour(from_ms, Order::Desc)).await;
-        before = before.max(last?.map(|row| day_of(row.end_ms)));
+        before = before.max(last?.map(|row| row.end_ms));
         let (first, _) = collecting(neighbour(upto_ms, Order::Asc)).await;
-        let day = first?.map(|row| day_of(row.start_ms));
-        after = after.into_iter().chain(day).min();
+        after = after.into_iter().chain(first?.map(|row| row.start_ms)).min();
     }
     Ok([before, after])
 }
@@ -159,31 +156,57 @@ pub(super) fn prefix_times(
     Ok((from_ms, upto_ms))
 }
 
-/// Lists at most `limit` segments of all devices that touch a day (whole days since 1970), sorted
-/// together. Without `with_path` the rows have no path, because all rows stay in memory until the
-/// last device is read.
+/// At most `limit` devices after one, in byte order, that have a segment which touches a day.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn devices_of_day(
+    store: &impl TripStore,
+    day: LocalDay,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<String>, StoreError> {
+    let (from_ms, upto_ms) = day.span();
+    if let Some(day) = day.utc_day() {
+        return store.devices(DeviceScope::OfDay(day), after, limit).await;
+    }
+    // The index has UTC days, of which some part is in another day.
+    let days = day_of(from_ms).through(day_of(upto_ms));
+    let mut candidates = DevicesOfDays::new(store, days, after, DEVICES);
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let Some(device) = candidates.next().await? else { break };
+        if !store.range(&device, Kinds::All, from_ms, upto_ms, Order::Asc, 1).await?.is_empty() {
+            found.push(device);
+        }
+    }
+    Ok(found)
+}
+
+/// Lists at most `limit` segments of all devices that touch a day, sorted together. Without
+/// `with_path` the rows have no path, because all rows stay in memory until the last device is
+/// read.
 ///
 /// # Errors
 /// The store cannot be read.
 pub async fn of_day<S: TripStore>(
     store: &S,
     kinds: Kinds,
-    day: Day,
+    day: LocalDay,
     order: Order,
     limit: usize,
     with_path: bool,
 ) -> anyhow::Result<Vec<TripRow>> {
-    let (from_ms, upto_ms) = day_span(day);
+    let (from_ms, upto_ms) = day.span();
     let mut found: Vec<TripRow> = Vec::new();
-    let mut pages = DevicePages::new(store, DeviceScope::OfDay(day));
-    while let Some(devices) = pages.next().await? {
-        for device in &devices {
-            let mut rows = store.range(device, kinds, from_ms, upto_ms, order, limit).await?;
-            if !with_path {
-                rows.iter_mut().for_each(|row| row.path = Vec::new());
-            }
-            found.append(&mut rows);
+    let days = day_of(from_ms).through(day_of(upto_ms));
+    let mut devices = DevicesOfDays::new(store, days, None, DEVICES);
+    while let Some(device) = devices.next().await? {
+        let mut rows = store.range(&device, kinds, from_ms, upto_ms, order, limit).await?;
+        if !with_path {
+            rows.iter_mut().for_each(|row| row.path = Vec::new());
         }
+        found.append(&mut rows);
     }
     // The sort is stable: trips with the same start stay in device order.
     match order {

@@ -67,6 +67,8 @@ pub enum Group {
     Registry,
     /// Whether a trip may still grow.
     Reader,
+    /// The zone of days and of times that people read.
+    Zone,
     /// How HTTP is served.
     Http,
     /// How to connect to a Scylla or Cassandra store.

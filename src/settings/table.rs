@@ -10,7 +10,7 @@ use super::values::{
     ACCURACY, BROKERS, CONSISTENCY, COUNT, DURATION, ENCODING, FIELD_MAP, FLAG, GROUP,
     INPUT_FORMAT, KEY_RULE, KINDS, LOG_FORMAT, LogFormat, MIN_STOP, NAME, OPTIONAL_NAME, OPTIONS,
     PARTITIONER, PRESET, REGISTRY, SCHEMA, SIZE, SPEED, SPEED_UNIT, STOP_SPEED, STORE, TEXT,
-    TEXT_ENCODING, TIME, TIME_AMBIGUOUS, TIME_UNIT, TIME_ZONE, TIMEOUT,
+    TEXT_ENCODING, TIME, TIME_AMBIGUOUS, TIME_UNIT, TIME_ZONE, TIMEOUT, ZONE,
 };
 use super::{KeyRule, Origins};
 use crate::kafka::consumer::MemberSettings;
@@ -20,6 +20,7 @@ use crate::model::rules::{AmbiguousTime, SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
 use crate::model::text_encoding::TextEncoding;
+use crate::model::zone::Zone;
 use crate::source::file::InputFormat;
 use crate::store::{Consistency, Kinds, StoreUrl};
 
@@ -346,6 +347,13 @@ settings! {
     settle_ms: i64 {
         key: "settle", default: "1h", syntax: DURATION, flags: [Reader],
         help: "How long after end_time + max_gap a trip is still reported open",
+    }
+
+    /// Zone of days, and of times that people read and write.
+    tz: Zone {
+        key: "tz", default: "UTC", syntax: ZONE, flags: [Zone],
+        help: "Time zone of --day, of --from and --to without an offset, and of tables and CSV, \
+               such as Europe/Berlin",
     }
 
     /// Number of replicas of a Scylla store that have to answer.

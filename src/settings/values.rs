@@ -74,6 +74,13 @@ pub(super) const TIME_ZONE: Syntax<Option<String>> = Syntax {
     ..OPTIONAL_NAME
 };
 
+/// IANA name of the time zone of output.
+pub(super) const ZONE: Syntax<Zone> = Syntax {
+    kind: Kind::Text,
+    read: |text| Zone::from_name(text).map_err(|error| error.to_string()),
+    write: Zone::to_string,
+};
+
 /// Milliseconds.
 pub(super) const DURATION: Syntax<i64> = Syntax {
     kind: Kind::Duration,

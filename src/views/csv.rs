@@ -27,7 +27,7 @@ const fn rows_after(start: fn(&Extras) -> String) -> Frame {
 
 fn point_line(point: &PointView<'_>) -> String {
     let text = |column: &Column<ReadPoint>| {
-        (column.read)(point).map_or_else(String::new, |value| column.text(&value))
+        (column.read)(point).map_or_else(String::new, |value| column.text(&value, point.zone))
     };
     csv_line(&POINT_COLUMNS.each_ref().map(text))
 }
@@ -71,7 +71,7 @@ fn extra_values(extras: &Extras) -> Vec<(&'static str, String)> {
 fn csv_values(view: &TripView<'_>) -> Vec<String> {
     let trip = FlatTrip::new(view.row, &view.answer.trip);
     let text = |column: &Column| {
-        (column.read)(&trip).map_or_else(String::new, |value| column.text(&value))
+        (column.read)(&trip).map_or_else(String::new, |value| column.text(&value, view.zone))
     };
     let extras = extra_values(view.answer.extras).into_iter().map(|(_, value)| value);
     columns().map(text).chain(extras).collect()

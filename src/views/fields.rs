@@ -8,14 +8,15 @@ use super::form::PointView;
 use super::trip_json::reading;
 use crate::codec::trip_row::TripRow;
 use crate::model::reading::readings;
-use crate::model::time::format_time;
+use crate::model::scalar::DeviceTime;
+use crate::model::zone::Zone;
 use crate::timeline::{READINGS, ReadingKind};
 
 /// Calls a macro with the list of fields, in the order of the contract. An entry here makes a field
 /// of every output format, of the fields of lists, and of the schemas of all of them; `schema/` has
 /// the views of SQLite.
 ///
-/// `doc, name: type in JSON, columns = value of a row`, where the columns of
+/// `doc, name: type in JSON, columns = value of a row, with times in a zone`, where the columns of
 /// - `[Kind]` and `[optional Kind]` are the field,
 /// - `[time field of TripRow]` are ms since 1970,
 /// - `[position]` are `_lat` and `_lon`,
@@ -23,7 +24,7 @@ use crate::timeline::{READINGS, ReadingKind};
 /// - `[ids]` are a text, separated by spaces, in Parquet a list.
 macro_rules! trip_fields {
     ($callback:ident) => {
-        $callback! { row,
+        $callback! { (row, zone),
             /// Text id.
             id: String, [Text] = text_id(&row.device_id, row.t_star_ms)?;
             /// Device id.
@@ -33,13 +34,13 @@ macro_rules! trip_fields {
             kind: String, [Text] = row.kind.name().to_owned();
             /// Identity time.
             #[schema(format = DateTime)]
-            t_star: String, [time t_star_ms] = format_time(row.t_star_ms.ms());
+            t_star: String, [time t_star_ms] = zone.text(row.t_star_ms);
             /// Time of the earliest sample.
             #[schema(format = DateTime)]
-            start_time: String, [time start_ms] = format_time(row.start_ms.ms());
+            start_time: String, [time start_ms] = zone.text(row.start_ms);
             /// Time of the latest sample.
             #[schema(format = DateTime)]
-            end_time: String, [time end_ms] = format_time(row.end_ms.ms());
+            end_time: String, [time end_ms] = zone.text(row.end_ms);
             /// Time from start to end, s.
             duration_s: f64, [Double] = seconds(row.end_ms - row.start_ms);
             /// Part of the duration in which it moves, s; null if no sample has a speed.
@@ -133,13 +134,13 @@ type ReadTrip = for<'a> fn(&'a FlatTrip<'_>) -> Option<Value<'a>>;
 pub(super) type ReadPoint = for<'a> fn(&'a PointView<'_>) -> Option<Value<'a>>;
 
 impl<R> Column<R> {
-    /// The text of a value of the column; times are RFC 3339.
-    pub(crate) fn text(&self, value: &Value<'_>) -> String {
+    /// The text of a value of the column; times are RFC 3339 in a zone.
+    pub(crate) fn text(&self, value: &Value<'_>, zone: Zone) -> String {
         match *value {
             Value::Text(text) => text.to_owned(),
             Value::Double(number) => number.to_string(),
             Value::Int32(number) => number.to_string(),
-            Value::Int64(ms) if self.kind == Kind::Time => format_time(ms),
+            Value::Int64(ms) if self.kind == Kind::Time => zone.text(DeviceTime(ms)),
             Value::Int64(number) => number.to_string(),
         }
     }
@@ -184,7 +185,7 @@ macro_rules! columns {
 }
 
 macro_rules! define_columns {
-    ($row:ident, $($(#[$meta:meta])* $name:ident: $type:ty,
+    ($values:tt, $($(#[$meta:meta])* $name:ident: $type:ty,
         $columns:tt = $value:expr;)*) => {
         /// The names of the fields of a trip alone, in their order.
         pub(crate) const OWN_FIELDS: &[&str] = &[$(stringify!($name)),*];

@@ -3,6 +3,7 @@
 use super::trip_json::Answer;
 use super::{Extras, Form, ViewError};
 use crate::codec::trip_row::TripRow;
+use crate::model::zone::Zone;
 use crate::timeline::Sample;
 
 impl Form {
@@ -118,6 +119,8 @@ pub(super) struct TripView<'a> {
     pub answer: Answer<'a>,
     /// Tolerance of [`simplify`](super::simplify()), m; `None`: complete paths.
     pub tolerance_m: Option<f64>,
+    /// Zone of times, in a format that has them in one.
+    pub zone: Zone,
 }
 
 /// A sample to be written.
@@ -129,4 +132,6 @@ pub(super) struct PointView<'a> {
     pub device_id: &'a str,
     /// The sample.
     pub sample: Sample,
+    /// Zone of times, in a format that has them in one.
+    pub zone: Zone,
 }

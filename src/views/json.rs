@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::fields::{Kind, POINT_COLUMNS};
 use super::form::{FormSpec, Frame, Layout, PathRule, PointView};
+use crate::model::zone::Zone;
 
 const LINES: Frame = Frame { start: |_| String::new(), separators: ["", ""], ends: ["", ""] };
 
@@ -44,7 +45,7 @@ impl Serialize for PointJson<'_> {
         for column in &POINT_COLUMNS {
             match (column.read)(self.0) {
                 Some(time) if column.kind == Kind::Time => {
-                    map.serialize_entry(column.name, &column.text(&time))?;
+                    map.serialize_entry(column.name, &column.text(&time, Zone::UTC))?;
                 }
                 value => map.serialize_entry(column.name, &value)?,
             }

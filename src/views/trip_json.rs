@@ -10,10 +10,11 @@ use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
+use crate::model::zone::Zone;
 use crate::timeline::{Path, ReadingKind, Sample};
 
 macro_rules! define_trip {
-    ($row:ident, $($(#[$meta:meta])* $name:ident: $type:ty,
+    (($row:ident, $zone:ident), $($(#[$meta:meta])* $name:ident: $type:ty,
         $columns:tt = $value:expr;)*) => {
         /// A trip, keys in the order of the contract.
         #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -29,7 +30,15 @@ macro_rules! define_trip {
             ///
             /// # Errors
             /// An id of the trip has no text form.
-            pub fn from_row($row: &TripRow) -> Result<Self, ViewError> {
+            pub fn from_row(row: &TripRow) -> Result<Self, ViewError> {
+                Self::in_zone(row, Zone::UTC)
+            }
+
+            /// The trip of a row, without its path, with the times of a zone: for people.
+            ///
+            /// # Errors
+            /// An id of the trip has no text form.
+            pub fn in_zone($row: &TripRow, $zone: Zone) -> Result<Self, ViewError> {
                 Ok(Self { $($name: $value,)* path: None })
             }
         }

@@ -7,6 +7,7 @@ use super::parquet::{PointTable, TripTable};
 use super::trip_json::{Answer, read_path, text_id};
 use super::{Detail, Extras, Form, TripJson, ViewError};
 use crate::codec::trip_row::TripRow;
+use crate::model::zone::Zone;
 
 /// Writes trips in an output format, or their samples; holds one trip at a time.
 pub struct TripWriter<W: Write> {
@@ -14,6 +15,8 @@ pub struct TripWriter<W: Write> {
     detail: Detail,
     /// Fields of the answers that have columns without a trip, too.
     expected: Extras,
+    /// Zone of the times of CSV.
+    zone: Zone,
     /// Trips written so far.
     trips: u64,
 }
@@ -42,7 +45,7 @@ impl<W: Write> TripWriter<W> {
             Layout::Text(frame, text) => Sink::Trips(TextOut { out, frame, written: 0 }, *text),
             Layout::Table => Sink::TripTable(Box::new(TripTable::new(out)?)),
         };
-        Ok(Self { sink, detail, expected: Extras::default(), trips: 0 })
+        Ok(Self::to(sink, detail))
     }
 
     /// A writer of the samples of trips.
@@ -55,7 +58,18 @@ impl<W: Write> TripWriter<W> {
             Layout::Text(frame, text) => Sink::Points(TextOut { out, frame, written: 0 }, *text),
             Layout::Table => Sink::PointTable(Box::new(PointTable::new(out)?)),
         };
-        Ok(Self { sink, detail: Detail::default(), expected: Extras::default(), trips: 0 })
+        Ok(Self::to(sink, Detail::default()))
+    }
+
+    fn to(sink: Sink<W>, detail: Detail) -> Self {
+        Self { sink, detail, expected: Extras::default(), zone: Zone::UTC, trips: 0 }
+    }
+
+    /// Writes the times of CSV in a zone. Those of all other formats are UTC.
+    #[must_use]
+    pub fn in_zone(mut self, zone: Zone) -> Self {
+        self.zone = zone;
+        self
     }
 
     /// Sets the fields that every answer will have: a table without a trip has their columns, too.
@@ -70,17 +84,18 @@ impl<W: Write> TripWriter<W> {
     /// # Errors
     /// The trip cannot be shown in this format, or the output cannot be written.
     pub fn write(&mut self, row: &TripRow, extras: &Extras) -> Result<(), ViewError> {
-        let tolerance_m = self.detail.simplify_m;
+        let (tolerance_m, zone) = (self.detail.simplify_m, self.zone);
         match &mut self.sink {
             Sink::Trips(out, text) => {
                 let trip = TripJson::detailed(row, self.detail)?;
-                let view = TripView { row, answer: Answer { trip, extras }, tolerance_m };
+                let view = TripView { row, answer: Answer { trip, extras }, tolerance_m, zone };
                 out.write(&text(&view)?, extras)?;
             }
             Sink::Points(out, text) => {
                 let trip_id = &text_id(&row.device_id, row.t_star_ms)?;
                 for sample in read_path(row, trip_id, tolerance_m)?.iter() {
-                    let view = PointView { trip_id, device_id: &row.device_id, sample };
+                    let device_id = &row.device_id;
+                    let view = PointView { trip_id, device_id, sample, zone };
                     out.write(&text(&view), extras)?;
                 }
             }

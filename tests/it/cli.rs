@@ -16,6 +16,7 @@ pub mod inspect;
 mod malformed;
 mod values;
 mod xml;
+pub mod zones;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -13,6 +13,7 @@ use super::usage::at_least;
 use super::{confirm, exit};
 use crate::log::letters::{Letters, parse_reason};
 use crate::model::scalar::LogTime;
+use crate::model::zone::Zone;
 use crate::ops::dlq::{ReplayRequest, purge, replay};
 use crate::ops::{InvalidRequest, NoResult, Notify};
 use crate::store::LetterFilter;
@@ -157,7 +158,7 @@ struct FilterFlags {
 impl FilterFlags {
     fn read(&self) -> anyhow::Result<LetterFilter> {
         let reason = self.reason.as_deref().map(parse_reason).transpose()?;
-        let (from_ms, to_ms) = parse_range(self.from.as_deref(), self.to.as_deref())?;
+        let (from_ms, to_ms) = parse_range(self.from.as_deref(), self.to.as_deref(), Zone::UTC)?;
         let (from_ms, to_ms) = (from_ms.map(LogTime), to_ms.map(LogTime));
         Ok(LetterFilter { reason, device: self.device.clone(), from_ms, to_ms })
     }

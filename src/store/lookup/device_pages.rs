@@ -72,6 +72,21 @@ impl<'a, S: TripStore> DevicesOfDays<'a, S> {
         Self { store, days: days.collect(), page }
     }
 
+    /// At most `limit` next devices; none after the last one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn next_page(&mut self, limit: usize) -> Result<Vec<String>> {
+        let mut page = Vec::new();
+        while page.len() < limit {
+            match self.next().await? {
+                Some(device) => page.push(device),
+                None => break,
+            }
+        }
+        Ok(page)
+    }
+
     /// The next device; `None` after the last one.
     ///
     /// # Errors
