@@ -73,7 +73,16 @@ macro_rules! parameters {
     )+};
 }
 
+/// An IANA name.
+fn zone() -> ObjectBuilder {
+    text("^[A-Za-z0-9_+/-]{1,40}$").examples(["Europe/Berlin"])
+}
+
 parameters! {
+    /// The zone of a request about times.
+    ZoneParam = [
+        query("tz", "Time zone, by its IANA name, of `day` and of times without an offset; default UTC", zone()),
+    ];
     /// How much of a path an answer has.
     DetailParams = [
         query("path", "Include the samples as `path`", schema(Type::Boolean)),
@@ -90,6 +99,7 @@ parameters! {
         query("min_distance_m", "Only trips of at least this distance, m, and stops: leaves out what noise makes of parked vehicles", number(MAX_DISTANCE_M)),
         query("fields", "Only these fields of each trip, separated by commas", fields_schema()),
     ], DetailParams, [
+        query("tz", "Time zone, by its IANA name, of `day`, of times without an offset, and of the times of CSV; default UTC", zone()),
         query("limit", "Maximum trips per page; default 100", count(MAX_LIMIT)),
         query("cursor", "`next` of the previous page", text("^[0-9a-v]+$"))
     ];

@@ -8,14 +8,17 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::call::Call;
+use super::descriptions::ZoneParam;
 use super::examples::{DEVICE, id, time};
 use super::problem::Problem;
 use super::trip_page::next_link;
 use super::trip_response::with_header;
 use crate::identity::{DeviceId, TripId, token_of_device};
-use crate::model::scalar::{Day, DeviceTime};
+use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
+use crate::model::zone::LocalDay;
 use crate::ops::lookup::Fresh;
+use crate::ops::trip_list::devices_of_day;
 use crate::segment::Kind;
 use crate::store::{DeviceScope, TripStore as _, count_trips};
 use crate::views::{LatLon, text_id};
@@ -61,7 +64,7 @@ impl Device {
         store: &Fresh<'_>,
         device_id: String,
         has_last: bool,
-        day: Option<Day>,
+        day: Option<LocalDay>,
     ) -> Result<Self, Problem> {
         let latest = if has_last { store.latest_end(&device_id).await? } else { None };
         let last = latest.map(|end| {
@@ -71,7 +74,7 @@ impl Device {
             Ok::<_, Problem>(LastSeen { time, position, trip_id, kind })
         });
         let trips = match day {
-            Some(day) => Some(count_trips(store.store(), &device_id, day).await?),
+            Some(day) => Some(count_trips(store.store(), &device_id, day.span()).await?),
             None => None,
         };
         Ok(Self { token: token_of_device(&device_id), last: last.transpose()?, trips, device_id })
@@ -97,7 +100,8 @@ pub(crate) struct DevicePage {
 #[utoipa::path(get, path = "/v1/devices", tag = "devices", operation_id = "devices",
     params(
         ("day" = Option<String>, Query, format = "date",
-            description = "Only devices with a trip or stop that touches this UTC day, each with the number of its trips"),
+            description = "Only devices with a trip or stop that touches this day, each with the number of its trips"),
+        ZoneParam,
         ("last" = Option<bool>, Query, description = "Include where each device was last (default); false makes a long list faster"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum devices per page; default 100"),
@@ -109,13 +113,16 @@ pub(crate) struct DevicePage {
     ))]
 pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
     let params = &mut call.params;
-    let (day, limit, cursor) = (params.day(), params.limit(), params.cursor());
+    let zone = params.zone();
+    let (day, limit, cursor) = (params.day(zone), params.limit(), params.cursor());
     let has_last = params.flag_or("last", true);
     params.finish()?;
-    let scope = day.map_or(DeviceScope::All, DeviceScope::OfDay);
     let after = cursor.map(|cursor| cursor.device_id);
     let store = call.app.store()?;
-    let mut found = store.devices(scope, after.as_deref(), limit + 1).await?;
+    let mut found = match day {
+        Some(day) => devices_of_day(&*store, day, after.as_deref(), limit + 1).await?,
+        None => store.devices(DeviceScope::All, after.as_deref(), limit + 1).await?,
+    };
     let is_more = found.len() > limit;
     found.truncate(limit);
     let last = found.last().filter(|_| is_more);

@@ -6,6 +6,7 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::params::{Params, positive};
 use super::trip_response::MAX_LIST;
+use crate::model::zone::Zone;
 use crate::ops::trip_filter::{Bbox, MAX_DISTANCE_M, TripFilter};
 use crate::ops::trip_page::PageRequest;
 use crate::store::Kinds;
@@ -69,6 +70,8 @@ pub(crate) struct ListOptions {
     pub detail: Detail,
     /// Format of the answer.
     pub form: Form,
+    /// Zone of the times of CSV.
+    pub zone: Zone,
 }
 
 impl ListOptions {
@@ -97,8 +100,8 @@ impl ListOptions {
 }
 
 impl Params {
-    /// The options of a list in a format.
-    pub(crate) fn list_options(&mut self, form: Form) -> ListOptions {
+    /// The options of a list in a format and a zone.
+    pub(crate) fn list_options(&mut self, form: Form, zone: Zone) -> ListOptions {
         let (limit, mut detail) = (self.limit(), self.detail());
         let kinds = self.read("kind", |name| {
             Kinds::from_name(name).ok_or_else(|| format!("`{name}` is not trip, stop or all"))
@@ -116,7 +119,7 @@ impl Params {
         }
         detail.path |= fields.iter().flatten().any(|field| field == "path");
         let kinds = kinds.unwrap_or(Kinds::Trips);
-        ListOptions { limit, kinds, filter, fields, detail, form }
+        ListOptions { limit, kinds, filter, fields, detail, form, zone }
     }
 }
 

@@ -35,8 +35,8 @@ use crate::views::Form;
     info(
         title = "tstar",
         description = "Trips built from out-of-order location samples, each identified by \
-            <device, t*>. Times in answers are RFC 3339 UTC with ms; requests may use any offset, \
-            or ms since 1970.",
+            <device, t*>. Times in answers are RFC 3339 UTC with ms, and in CSV in the zone `tz`; \
+            requests may use any offset, none in a zone, or ms since 1970.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "/")),

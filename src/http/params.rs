@@ -7,8 +7,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::{ParamError, Problem};
 use crate::identity::{DeviceId, TripId, device_of_token};
-use crate::model::scalar::{Day, DeviceTime};
-use crate::model::time::{parse_day, parse_time};
+use crate::model::scalar::DeviceTime;
+use crate::model::zone::{LocalDay, Zone};
 use crate::ops::trip_filter::MAX_DISTANCE_M;
 use crate::store::Order;
 use crate::timeline::DAY_MS;
@@ -22,6 +22,10 @@ pub(crate) const MAX_LIMIT: usize = 1000;
 
 /// Maximum number of days of a span of all devices.
 const MAX_DAYS: i64 = 31;
+
+/// Maximum length of such a span, ms: the days of October have an hour more where clocks are put
+/// back.
+const MAX_SPAN_MS: i64 = MAX_DAYS * DAY_MS + 3_600_000;
 
 /// A number above 0, up to a maximum.
 pub(crate) fn positive(text: &str, max: f64, what: &str) -> Result<f64, String> {
@@ -88,27 +92,30 @@ impl Params {
         device.map_err(|error| self.fault("token", error)).ok()
     }
 
+    /// The zone of days, of times without an offset, and of the times of CSV; UTC after a fault.
+    pub(crate) fn zone(&mut self) -> Zone {
+        self.read("tz", Zone::from_name).unwrap_or_default()
+    }
+
     /// The span from `from` to `to`, ms since 1970, both inclusive and optional. It is empty if
     /// `from` is later than `to`.
-    pub(crate) fn span(&mut self) -> (DeviceTime, DeviceTime) {
-        let from_ms = self.read("from", parse_time).map_or(DeviceTime::MIN, DeviceTime);
-        let to_ms = self.read("to", parse_time).map_or(DeviceTime::MAX, DeviceTime);
+    pub(crate) fn span(&mut self, zone: Zone) -> (DeviceTime, DeviceTime) {
+        let from_ms = self.read("from", |text| zone.parse_time(text)).unwrap_or(DeviceTime::MIN);
+        let to_ms = self.read("to", |text| zone.parse_time(text)).unwrap_or(DeviceTime::MAX);
         (from_ms, to_ms)
     }
 
     /// The span of a question about all devices: a day, or `from` and `to`. `None` after a fault.
-    pub(crate) fn fleet_span(&mut self) -> Option<(DeviceTime, DeviceTime)> {
-        let day = self.day();
-        let span = self.span();
+    pub(crate) fn fleet_span(&mut self, zone: Zone) -> Option<(DeviceTime, DeviceTime)> {
+        let day = self.day(zone);
+        let span = self.span(zone);
         if self.has_fault("day") || self.has_fault("from") || self.has_fault("to") {
             return None;
         }
         let (from_ms, to_ms) = span;
         let (has_from, has_to) = (from_ms != DeviceTime::MIN, to_ms != DeviceTime::MAX);
         let problem = match day {
-            Some(day) if !has_from && !has_to => {
-                return Some((day.start_ms(), day.start_ms() + DAY_MS - 1));
-            }
+            Some(day) if !has_from && !has_to => return Some(day.span()),
             Some(_) => ("day", "give either a day, or from and to".to_owned()),
             None if !has_from => {
                 let what = "required for trips of all devices: from and to, or day=2026-11-20";
@@ -116,7 +123,7 @@ impl Params {
             }
             None if !has_to => ("to", "required with from".to_owned()),
             None if to_ms < from_ms => ("to", "it is earlier than from; swap them".to_owned()),
-            None if to_ms - from_ms > MAX_DAYS * DAY_MS => {
+            None if to_ms - from_ms > MAX_SPAN_MS => {
                 ("to", format!("more than {MAX_DAYS} days after from; ask for fewer"))
             }
             None => return Some(span),
@@ -125,9 +132,9 @@ impl Params {
         None
     }
 
-    /// A UTC day, days since 1970.
-    pub(crate) fn day(&mut self) -> Option<Day> {
-        self.read("day", parse_day)
+    /// A day of a zone.
+    pub(crate) fn day(&mut self, zone: Zone) -> Option<LocalDay> {
+        self.read("day", |text| zone.day(text))
     }
 
     /// Maximum items of the page.

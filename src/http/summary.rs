@@ -5,6 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::call::Call;
+use super::descriptions::ZoneParam;
 use super::params::Moment;
 use super::problem::Problem;
 use crate::identity::DeviceId;
@@ -28,7 +29,7 @@ pub(crate) struct SumsJson {
 /// The sums of a device, driver or day.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub(crate) struct SummaryRow {
-    /// Device id, driver, or UTC day; null: trips without a driver.
+    /// Device id, driver, or day; null: trips without a driver.
     key: Option<String>,
     /// The sums.
     #[serde(flatten)]
@@ -74,9 +75,10 @@ impl From<SummaryError> for Problem {
         ("by" = Option<String>, Query, pattern = "^(device|driver|day)$", description = "Rows: device, driver or day (default)"),
         ("from" = Option<Moment>, Query, description = "Only trips that start at this time or later; with `to`"),
         ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier, at most 31 days after `from`"),
-        ("day" = Option<String>, Query, format = "date", description = "UTC day, instead of `from` and `to`", example = "2026-11-20"),
+        ("day" = Option<String>, Query, format = "date", description = "Day, instead of `from` and `to`", example = "2026-11-20"),
         ("device" = Option<String>, Query, min_length = 1, max_length = 256, pattern = r"^[^\x00]*$",
             description = "Only trips of this device", example = "truck-17"),
+        ZoneParam,
     ),
     responses(
         (status = 200, description = "The sums", body = SummaryAnswer, example = json!(example())),
@@ -84,7 +86,8 @@ impl From<SummaryError> for Problem {
     ))]
 pub(crate) async fn summary(mut call: Call) -> Result<Json<SummaryAnswer>, Problem> {
     let params = &mut call.params;
-    let span = params.fleet_span();
+    let zone = params.zone();
+    let span = params.fleet_span(zone);
     let by = params.read("by", |text| match text {
         "device" => Ok(SummaryKey::Device),
         "driver" => Ok(SummaryKey::Driver),
@@ -94,7 +97,7 @@ pub(crate) async fn summary(mut call: Call) -> Result<Json<SummaryAnswer>, Probl
     let device = params.read("device", |text| DeviceId::new(text)).map(DeviceId::into_string);
     params.finish()?;
     let span = span.expect("it has no fault");
-    let request = SummaryRequest { span, device, by: by.unwrap_or(SummaryKey::Day) };
+    let request = SummaryRequest { span, device, by: by.unwrap_or(SummaryKey::Day), zone };
     let found = sum_up(&*call.app.store()?, &request).await?;
     let row = |(key, sums): (&Option<String>, &Sums)| SummaryRow {
         key: key.clone(),

@@ -52,8 +52,9 @@ pub(crate) async fn of_device(
 async fn list_device(mut call: Call, token: &str, form: Form) -> Result<Response, Problem> {
     let (app, params) = (&*call.app, &mut call.params);
     let device = params.token(token);
-    let ((mut from_ms, mut to_ms), order) = (params.span(), params.order());
-    let (options, cursor) = (params.list_options(form), params.cursor());
+    let zone = params.zone();
+    let ((mut from_ms, mut to_ms), order) = (params.span(zone), params.order());
+    let (options, cursor) = (params.list_options(form, zone), params.cursor());
     let min_version = params.min_version();
     let has_silences = params.flag("silence");
     if has_silences && form == Form::Parquet {
@@ -94,7 +95,7 @@ async fn list_device(mut call: Call, token: &str, form: Form) -> Result<Response
     params(
         ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later; with `to`"),
         ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier, at most 31 days after `from`"),
-        ("day" = Option<String>, Query, format = "date", description = "UTC day, instead of `from` and `to`", example = "2026-11-20"),
+        ("day" = Option<String>, Query, format = "date", description = "Day, instead of `from` and `to`", example = "2026-11-20"),
         ListParams,
     ),
     responses(
@@ -107,8 +108,9 @@ pub(crate) async fn of_fleet(call: Call) -> Result<Response, Problem> {
 
 async fn list_fleet(mut call: Call, form: Form) -> Result<Response, Problem> {
     let (app, params) = (&*call.app, &mut call.params);
-    let span = params.fleet_span();
-    let (options, cursor) = (params.list_options(form), params.cursor());
+    let zone = params.zone();
+    let span = params.fleet_span(zone);
+    let (options, cursor) = (params.list_options(form, zone), params.cursor());
     params.finish()?;
     let span = span.expect("it has no fault");
     let store = app.store()?;

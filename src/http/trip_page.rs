@@ -121,7 +121,7 @@ fn write(
     if !matches!(options.form, Form::Json | Form::Ndjson) {
         let mut out = Vec::new();
         let writer = TripWriter::new(&mut out, options.form, options.detail)?;
-        let mut writer = writer.expecting(expected);
+        let mut writer = writer.expecting(expected).in_zone(options.zone);
         for (row, extras) in &rows {
             writer.write(row, extras)?;
         }

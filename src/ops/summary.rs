@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::scalar::{Day, DeviceTime};
-use crate::model::time::format_time;
+use crate::model::zone::Zone;
 use crate::store::skip::{Missing, collecting};
 use crate::store::{DevicesOfDays, Kinds, Order, StoreError, TripRow, TripStore};
 use crate::timeline::day_of;
@@ -27,7 +27,7 @@ pub(crate) enum SummaryKey {
     Device,
     /// A driver, or no driver.
     Driver,
-    /// The UTC day on which trips start.
+    /// The day on which trips start.
     Day,
 }
 
@@ -81,6 +81,8 @@ pub(crate) struct SummaryRequest {
     pub device: Option<String>,
     /// The rows of the summary.
     pub by: SummaryKey,
+    /// The zone of days.
+    pub zone: Zone,
 }
 
 /// Sums up the trips of a span.
@@ -124,33 +126,27 @@ impl SpanSums {
             // What begins later is read with the next page.
             self.missing.add(skipped, (from_ms, last_ms.unwrap_or(to_ms)), &rows);
             rows.retain(|row| row.start_ms >= request.span.0);
-            rows.iter().try_for_each(|row| self.add(row, request.by))?;
+            rows.iter().try_for_each(|row| self.add(row, request))?;
             let Some(last_ms) = last_ms else { break };
             from_ms = last_ms + 1;
         }
         Ok(())
     }
 
-    fn add(&mut self, row: &TripRow, by: SummaryKey) -> Result<(), SummaryError> {
+    fn add(&mut self, row: &TripRow, request: &SummaryRequest) -> Result<(), SummaryError> {
         let sums = Sums::from_trip(row);
         self.total.add(&sums);
         if self.total.trips > MAX_TRIPS {
             return Err(SummaryError::TooManyTrips);
         }
-        let key = match by {
+        let key = match request.by {
             SummaryKey::Device => Some(row.device_id.clone()),
             SummaryKey::Driver => row.driver.clone(),
-            SummaryKey::Day => Some(day_text(row.start_ms)),
+            SummaryKey::Day => Some(request.zone.day_of(row.start_ms).to_string()),
         };
         self.rows.entry(key).or_default().add(&sums);
         if self.rows.len() > MAX_ROWS { Err(SummaryError::TooManyRows) } else { Ok(()) }
     }
-}
-
-/// The UTC day of a time.
-fn day_text(time_ms: DeviceTime) -> String {
-    let text = format_time(time_ms.ms());
-    text.split_once('T').map_or_else(|| text.clone(), |(day, _)| day.to_owned())
 }
 
 impl Sums {

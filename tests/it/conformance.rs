@@ -207,7 +207,8 @@ async fn the_last_trip_is_found_without_its_path(store: impl TripStore + Sink) {
     assert_eq!(latest_end(&store, "truck-19").await.unwrap(), None);
     let today = day_of(MIDNIGHT);
     for (day, count) in [(today - 1, 1), (today, 3), (today + 1, 1), (today + 2, 0)] {
-        assert_eq!(count_trips(&store, "truck-17", day).await.unwrap(), count, "{day:?}");
+        let span = (day.start_ms(), (day + 1).start_ms() - 1);
+        assert_eq!(count_trips(&store, "truck-17", span).await.unwrap(), count, "{day:?}");
     }
     let forget = Forget { version: Version(10), before_ms: at(day + 4) };
     store.forget("truck-17", &forget).await.unwrap();

@@ -20,6 +20,7 @@ mod sessions;
 mod silence;
 mod storm;
 mod tokens;
+mod zones;
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,10 +1,13 @@
 //! Where devices were last: the ends of segments, read without their paths, which may be long.
 
+use std::collections::BTreeSet;
+
 use crate::codec::trip_row::{VersionedSpan, resolve_overlaps};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::segment::{Kind, Segment};
 use crate::store::{Result, RowError, TripRow, TripStore, skip};
+use crate::timeline::day_of;
 
 /// Days of a device that are searched for its last segment. A day may be in the index without a
 /// row: after a crash, or after an erasure.
@@ -120,14 +123,26 @@ pub async fn latest_end(store: &impl TripStore, device_id: &str) -> Result<Optio
     Ok(None)
 }
 
-/// The number of trips of a device that touch a day, at most 10,000.
+/// The number of trips of a device that overlap a span, both ends inclusive, at most 10,000 in each
+/// UTC day.
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn count_trips(store: &impl TripStore, device_id: &str, day: Day) -> Result<usize> {
-    let rows = store.ends_of_day(device_id, day, MAX_COUNTED).await?;
-    let segments = segments_of_day(device_id, day, rows);
-    Ok(segments.iter().filter(|segment| segment.kind == Kind::Trip).count())
+pub async fn count_trips(
+    store: &impl TripStore,
+    device_id: &str,
+    (from_ms, upto_ms): (DeviceTime, DeviceTime),
+) -> Result<usize> {
+    // A trip over midnight is in two days.
+    let mut starts = BTreeSet::new();
+    for day in day_of(from_ms).through(day_of(upto_ms)) {
+        let rows = store.ends_of_day(device_id, day, MAX_COUNTED).await?;
+        let segments = segments_of_day(device_id, day, rows).into_iter();
+        let counts =
+            |it: &TripEnd| it.kind == Kind::Trip && it.start_ms <= upto_ms && it.end_ms >= from_ms;
+        starts.extend(segments.filter(counts).map(|segment| segment.start_ms));
+    }
+    Ok(starts.len())
 }
 
 #[cfg(test)]
@@ -186,7 +201,14 @@ mod tests {
         store.apply(&[row((1, 3), 4), stop.clone()]).await.unwrap();
         let latest = latest_end(&store, "truck-17").await.unwrap();
         assert_eq!(latest, Some(TripEnd::of_row(&stop)));
-        assert_eq!(count_trips(&store, "truck-17", Day(0)).await.unwrap(), 1);
+        let counted = async |from: i64, upto: i64| {
+            let span = (DeviceTime(from * 60_000), DeviceTime(upto * 60_000));
+            count_trips(&store, "truck-17", span).await.unwrap()
+        };
+        assert_eq!(counted(0, 1439).await, 1);
+        assert_eq!((counted(3, 2000).await, counted(4, 1439).await), (1, 0));
+        store.apply(&[row((1430, 1450), 8)]).await.unwrap();
+        assert_eq!((counted(0, 2000).await, counted(1440, 1449).await), (2, 1));
     }
 
     #[test]
