@@ -8,9 +8,11 @@ mod days;
 mod derived;
 mod drivers;
 mod packed;
+mod parts;
 mod path;
 
 pub use derived::{Jumps, PathStats, great_circle_m};
+pub use parts::{Part, distance_dm, parts};
 pub use path::Path;
 
 pub use crate::model::limits::{ClockGuard, ClockViolation, FixFilter, LegFilter};
