@@ -3,6 +3,7 @@
 use crate::model::tag::{TagFilter, TripTags};
 use crate::segment::Kind;
 use crate::store::TripRow;
+use crate::views::shown_distance_m;
 
 /// Maximum of a distance that a client names, m.
 pub const MAX_DISTANCE_M: f64 = 1e6;
@@ -68,8 +69,8 @@ pub struct TripFilter {
     pub driver: Option<String>,
     /// It has these tags, all of them.
     pub tags: Vec<TagFilter>,
-    /// If it is a trip, its distance is at least this, m: noise makes short trips of a parked
-    /// vehicle.
+    /// If it is a trip, the distance that it shows is at least this, m: noise makes short trips of
+    /// a parked vehicle.
     pub min_distance_m: f64,
 }
 
@@ -82,7 +83,7 @@ impl TripFilter {
         self.bbox.is_none_or(|bbox| bbox.overlaps(&of_trip))
             && self.driver.as_ref().is_none_or(|driver| row.driver.as_ref() == Some(driver))
             && self.tags.iter().all(|tag| tag.accepts(tags))
-            && (row.kind == Kind::Stop || row.distance_m >= self.min_distance_m)
+            && (row.kind == Kind::Stop || shown_distance_m(row) >= self.min_distance_m)
     }
 }
 

@@ -53,7 +53,7 @@ macro_rules! trip_fields {
             /// Number of kept samples.
             samples: i32, [Int32] = row.samples;
             /// Length of the path without its jumps, m, to 0.1.
-            distance_m: f64, [Double] = (row.distance_m * 10.0).round() / 10.0;
+            distance_m: f64, [Double] = shown_distance_m(row);
             /// Distance divided by the duration without the jumps, m/s, to 0.01; null if that is 0.
             avg_speed_mps: Option<f64>, [optional Double] = avg_speed_mps(row);
             /// Largest reported speed, m/s.

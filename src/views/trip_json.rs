@@ -11,7 +11,7 @@ use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::model::zone::Zone;
-use crate::timeline::{Path, ReadingKind, Sample};
+use crate::timeline::{Path, ReadingKind, Sample, distance_dm};
 
 macro_rules! define_trip {
     (($row:ident, $zone:ident), $($(#[$meta:meta])* $name:ident: $type:ty,
@@ -194,6 +194,12 @@ pub(crate) fn text_id(device: &str, t_star_ms: DeviceTime) -> Result<String, Vie
 
 fn absorbed_ids(row: &TripRow) -> Result<Vec<String>, ViewError> {
     row.absorbed().map(|(t_star_ms, _)| text_id(&row.device_id, t_star_ms)).collect()
+}
+
+/// The distance of a trip as output has it, m, to 0.1.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+pub(crate) fn shown_distance_m(row: &TripRow) -> f64 {
+    distance_dm(row.distance_m) as f64 / 10.0
 }
 
 fn avg_speed_mps(row: &TripRow) -> Option<f64> {
