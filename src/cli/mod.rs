@@ -31,6 +31,7 @@ mod schema;
 mod serve;
 mod simulate;
 mod stop;
+mod summary;
 mod table;
 mod tag;
 mod times;
@@ -98,6 +99,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// List the trips of a device, or of all devices on a day, by start time
     Trips(trips::TripsArgs),
+    /// Sum up the trips and stops of a span: by day, device or driver
+    Summary(summary::SummaryArgs),
     /// Show, set and remove the tags of a trip
     Tag(tag::TagArgs),
     /// List devices
@@ -201,6 +204,7 @@ async fn dispatch(
         Command::Trip(args) => lookup::trip(&args, context, printer).await,
         Command::Explain(args) => explain::run(&args, context, printer).await,
         Command::Trips(args) => trips::run(&args, context, printer).await,
+        Command::Summary(args) => summary::run(&args, context, printer).await,
         Command::Tag(args) => tag::run(&args, context, printer).await,
         Command::Devices(args) => devices::run(&args, context, printer).await,
         Command::Export(args) => export::run(&args, context, printer).await,

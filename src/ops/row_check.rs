@@ -7,6 +7,19 @@ use crate::store::skip::REPAIR;
 use crate::store::{AnyStore, EmbeddedStore, SideTables as _, StoreError};
 use crate::timeline::{LegFilter, day_of};
 
+/// The legs that count under the rules of a store.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn legs_of(store: &AnyStore) -> Result<LegFilter, StoreError> {
+    // The rules of a topic belong to its epochs.
+    let rules = match store.epochs().await?.pop() {
+        Some(newest) => newest.rules,
+        None => store.rules().await?.unwrap_or_default(),
+    };
+    Ok(rules.legs())
+}
+
 /// Rows that were decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct RowCheck {
@@ -25,12 +38,7 @@ impl RowCheck {
     /// # Errors
     /// The store cannot be read.
     pub(crate) async fn new(store: &AnyStore) -> Result<Self, StoreError> {
-        // The rules of a topic belong to its epochs.
-        let rules = match store.epochs().await?.pop() {
-            Some(newest) => newest.rules,
-            None => store.rules().await?.unwrap_or_default(),
-        };
-        Ok(Self { legs: rules.legs(), rows: 0, malformed: 0, first: None })
+        Ok(Self { legs: legs_of(store).await?, rows: 0, malformed: 0, first: None })
     }
 
     /// Checks a row.

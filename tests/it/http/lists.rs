@@ -1,6 +1,7 @@
 //! Lists of trips: filters, fields, paths and formats, held against the export.
 
 use serde_json::Value;
+use tstar::internals::model::time::{format_time, parse_time};
 
 use super::Server;
 use crate::cli::Folder;
@@ -120,71 +121,106 @@ fn a_span_of_all_devices_has_the_trips_that_overlap_it() {
     assert!(found.iter().all(|trip| trip.as_object().unwrap().len() == 1));
 }
 
+/// Sums in tenths of a metre and in ms, so that their order does not matter.
+const SUMS: [(&str, f64); 7] = [
+    ("trips", 1.0),
+    ("distance_m", 10.0),
+    ("duration_s", 1e3),
+    ("moving_s", 1e3),
+    ("idle_s", 1e3),
+    ("standing_s", 1e3),
+    ("parked_s", 1e3),
+];
+
+fn whole(value: &Value, name: &str, scale: f64) -> i64 {
+    (value[name].as_f64().unwrap_or_default() * scale).round() as i64
+}
+
+/// The sums of rows of a summary.
+fn added(rows: &[Value]) -> Vec<i64> {
+    let sum = |(name, scale)| rows.iter().map(|row| whole(row, name, scale)).sum();
+    SUMS.map(sum).to_vec()
+}
+
+/// What a summary has to have of whole trips and stops.
+fn expected(segments: &[&Value]) -> Vec<i64> {
+    let sums_of = |it: &Value| {
+        let [duration, parked] = ["duration_s", "parked_s"].map(|name| whole(it, name, 1e3));
+        match it["kind"].as_str().unwrap() {
+            "stop" => [0, 0, 0, 0, 0, duration - parked, parked],
+            _ => {
+                let [moving, idle] = ["moving_s", "idle_s"].map(|name| whole(it, name, 1e3));
+                [1, whole(it, "distance_m", 10.0), duration, moving, idle, 0, parked]
+            }
+        }
+    };
+    let sum = |nth: usize| segments.iter().map(|it| sums_of(it)[nth]).sum();
+    (0..SUMS.len()).map(sum).collect()
+}
+
 #[test]
 fn a_summary_equals_the_sums_of_an_export() {
     let folder = Folder::new();
     fleet(&folder);
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
-    let all = folder.run("export --store sqlite:trips.db").ends(0).objects();
-    let mut starts: Vec<_> = all.iter().map(|trip| trip["start_time"].as_str().unwrap()).collect();
-    starts.sort_unstable();
-    let (from, to) = (starts[starts.len() / 5], starts[starts.len() - 2]);
-    let inside: Vec<_> = all
-        .iter()
-        .filter(|trip| (from..=to).contains(&trip["start_time"].as_str().unwrap()))
-        .collect();
-    assert!(inside.len() > 50 && inside.len() < all.len(), "{} of {}", inside.len(), all.len());
-    assert!(inside.iter().any(|trip| trip["idle_s"].as_f64() > Some(0.0)), "nothing stands");
-    assert!(inside.iter().any(|trip| trip["idle_s"].is_null()), "all report speeds");
-    // In tenths and in ms, so that the order of the sums does not matter.
-    let sums = |trips: &[&Value]| {
-        let sum = |name: &str, scale: f64| -> f64 {
-            let values = trips.iter().filter_map(|trip| trip[name].as_f64());
-            values.map(|value| (value * scale).round()).sum::<f64>() / scale
-        };
-        serde_json::json!({
-            "trips": trips.len(),
-            "distance_m": sum("distance_m", 10.0),
-            "duration_s": sum("duration_s", 1e3),
-            "moving_s": sum("moving_s", 1e3),
-            "idle_s": sum("idle_s", 1e3),
-        })
+    let all = folder.run("export --kind all --store sqlite:trips.db").ends(0).objects();
+    let all: Vec<_> = all.iter().collect();
+    let ms = |it: &Value, name: &str| parse_time(it[name].as_str().unwrap()).unwrap();
+    let from = all.iter().map(|it| ms(it, "start_time")).min().unwrap();
+    let to = all.iter().map(|it| ms(it, "end_time")).max().unwrap();
+    let total = expected(&all);
+    assert!(total.iter().take(6).all(|sum| *sum > 0), "{total:?}");
+    assert!(all.iter().any(|it| it["idle_s"].is_null()), "all report speeds");
+    let sums = |more: &str| {
+        let summary = server.get(&format!("/v1/summary?{more}")).is(200).json();
+        let rows = summary["rows"].as_array().unwrap().clone();
+        let keys: Vec<_> = rows.iter().map(|row| row["key"].as_str()).collect();
+        assert!(keys.is_sorted_by(|one, next| one < next), "{more}");
+        assert_eq!(added(&rows), added(std::slice::from_ref(&summary["total"])), "{more}");
+        rows
     };
-    for by in ["day", "device", "driver"] {
-        let key = |trip: &Value| match by {
-            "day" => trip["start_time"].as_str().unwrap()[..10].into(),
-            "device" => trip["device_id"].clone(),
-            _ => trip["driver"].clone(),
-        };
-        let target = format!("/v1/summary?from={from}&to={to}&by={by}");
-        let summary = server.get(&target).is(200).json();
-        assert_eq!(summary["total"], sums(&inside));
-        let rows = summary["rows"].as_array().unwrap();
-        assert!(
-            rows.len() > usize::from(by != "day")
-                && rows
-                    .windows(2)
-                    .all(|pair| { pair[0]["key"].as_str() < pair[1]["key"].as_str() }),
-            "{by}"
-        );
-        for row in rows {
-            let of_key: Vec<_> =
-                inside.iter().copied().filter(|trip| key(trip) == row["key"]).collect();
-            let mut expected = sums(&of_key);
-            expected["key"] = row["key"].clone();
-            assert_eq!(*row, expected, "{by}");
+    for (by, name) in [("device", "device_id"), ("driver", "driver")] {
+        let rows = sums(&format!("from={from}&to={to}&by={by}"));
+        assert!(rows.len() > 1, "{by}");
+        for row in &rows {
+            let of_key: Vec<_> = all.iter().copied().filter(|it| it[name] == row["key"]).collect();
+            assert_eq!(added(std::slice::from_ref(row)), expected(&of_key), "{by} {}", row["key"]);
         }
     }
-    let device = inside[0]["device_id"].as_str().unwrap();
-    let of_device: Vec<_> =
-        inside.iter().copied().filter(|trip| trip["device_id"] == device).collect();
-    let target = format!("/v1/summary?from={from}&to={to}&device={device}");
-    let summary = server.get(&target).is(200).json();
-    assert_eq!(summary["total"], sums(&of_device));
-    let unknown = format!("/v1/summary?from={from}&to={to}&device=unknown");
-    assert_eq!(server.get(&unknown).is(200).json()["rows"], Value::Array(vec![]));
+    // Half an hour off the days of UTC, without changes of its clocks.
+    for (tz, offset_ms) in [("UTC", 0), ("Asia/Kolkata", 19_800_000)] {
+        let rows = sums(&format!("from={from}&to={to}&by=day&tz={tz}"));
+        assert_eq!(added(&rows), total, "{tz}");
+        for row in &rows {
+            let is_of_day = |it: &&&Value| {
+                let local = format_time(ms(it, "start_time") + offset_ms);
+                it["kind"] == "trip" && local.starts_with(row["key"].as_str().unwrap())
+            };
+            assert_eq!(row["trips"], all.iter().filter(is_of_day).count(), "{tz} {}", row["key"]);
+        }
+    }
+    // In two spans that divide trips and stops.
+    let middle = from + (to - from) / 2;
+    for by in ["day", "device"] {
+        let mut halves = sums(&format!("from={from}&to={}&by={by}", middle - 1));
+        halves.extend(sums(&format!("from={middle}&to={to}&by={by}")));
+        assert_eq!(added(&halves), total, "{by}");
+    }
+    let device = all[0]["device_id"].as_str().unwrap();
+    let of_device: Vec<_> = all.iter().copied().filter(|it| it["device_id"] == device).collect();
+    let rows = sums(&format!("from={from}&to={to}&device={device}"));
+    assert_eq!(added(&rows), expected(&of_device));
+    assert_eq!(sums(&format!("from={from}&to={to}&device=unknown")), [] as [Value; 0]);
     server.get("/v1/summary?by=day").fails(400, "bad_request");
     server.get(&format!("/v1/summary?from={from}&to={to}&by=week")).fails(400, "bad_request");
+    // The same on the command line.
+    let (first, last) = (format_time(from), format_time(to));
+    for by in ["day", "device", "driver"] {
+        let flags = format!("--from {first} --to {last} --by {by} --tz Asia/Kolkata");
+        let printed = folder.run(&format!("summary {flags} --store sqlite:trips.db"));
+        let rows = sums(&format!("from={from}&to={to}&by={by}&tz=Asia/Kolkata"));
+        assert_eq!(printed.ends(0).objects(), rows, "{by}");
+    }
 }
 
 #[test]
