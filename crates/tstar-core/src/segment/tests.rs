@@ -311,7 +311,7 @@ impl SeenChanges {
 fn check_log(seed: u64, seen: &mut SeenChanges) {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let max_samples = random.pick(&[3, 5, usize::MAX, usize::MAX]);
-    let rules = rules(random.pick(&[1, 2, 5]), random.pick(&[None, Some(2), Some(3)]), max_samples);
+    let rules = rules(random.pick(&[1, 2, 6]), random.pick(&[None, Some(2), Some(3)]), max_samples);
     let mix = random.pick(&[[1, 0, 0], [6, 0, 1], [3, 2, 1], [2, 3, 1], [1, 2, 0], [1, 1, 1]]);
     let spread = random.pick(&[8, 14, 30, 60]);
     let from = random.pick(&[24, 48]) - random.below(spread);
@@ -348,6 +348,26 @@ fn check_log(seed: u64, seen: &mut SeenChanges) {
             assert!(named.is_some_and(|s| (s.start_ms()..=s.end_ms()).contains(anchor)));
         }
     }
+}
+
+/// The last slow sample of a day belongs to its movement, until a later one shows that it stands:
+/// then movement does not fill the day any more, and nothing cuts it at the midnight before.
+#[test]
+fn a_late_sample_joins_trips_at_the_midnight_of_a_day_that_was_full() {
+    use Class::{Moving, Slow};
+    let rules = rules(6, Some(3), usize::MAX);
+    let log = [23, 26, 30, 35, 41].map(|unit| (unit, Moving));
+    let log = log.into_iter().chain([(42, Slow), (48, Moving), (46, Moving)]);
+    let (mut device, mut model) = (Device::default(), Vec::new());
+    let mut segments = Vec::new();
+    for ((unit, class), offset) in log.zip(0..) {
+        let (version, sample) = (Version(2 * offset), (at(unit), class));
+        device.absorb(&rules, version, sample);
+        model = after(&rules, &model, version, sample).unwrap();
+        assert_eq!(device.literal(), model, "{unit}");
+        segments.push(model.len());
+    }
+    assert_eq!(segments, [1, 1, 1, 1, 1, 2, 4, 3]);
 }
 
 #[test]

@@ -117,8 +117,10 @@ impl Window {
         if self.phases[own].last_ms == time_ms && self.is_linked(rules, own + 1) {
             last += 1;
         }
-        let neighbours = own.saturating_sub(1)..=(own + 1).min(self.phases.len() - 1);
-        self.known[neighbours].iter_mut().for_each(|known| known.may_change = true);
+        // If the one before stands by what the day says, it is not of the movement before it.
+        let before = if self.is_linked_in_day(rules, own) { 2 } else { 1 };
+        let surroundings = own.saturating_sub(before)..=(own + 1).min(self.phases.len() - 1);
+        self.known[surroundings].iter_mut().for_each(|known| known.may_change = true);
         // What stands across a midnight is decided on together.
         first -= usize::from(self.is_slow_across(rules, first));
         last += usize::from(self.is_slow_across(rules, last + 1));

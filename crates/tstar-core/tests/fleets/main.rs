@@ -223,7 +223,7 @@ fn a_trip_is_idle_while_the_vehicle_waits() {
                 let stats = PathStats::from_path(trip.path(), LegFilter::default());
                 let found_ms = stats.idle_ms().expect("its samples have speeds");
                 let (expected_ms, tolerance_ms) =
-                    score::waits(trip, &vehicle.waits, cell.interval_ms());
+                    score::waits(trip, &vehicle.driven, cell.interval_ms());
                 let is_near = (found_ms - expected_ms).abs() <= tolerance_ms;
                 let at = trip.start_ms();
                 assert!(is_near, "{} at {at}: {found_ms}, {expected_ms}", cell.columns());
@@ -235,6 +235,35 @@ fn a_trip_is_idle_while_the_vehicle_waits() {
     }
     println!("{trips} trips are idle for {idle_ms} ms, and wait for {waited_ms}\n");
     assert!((idle_ms - waited_ms).abs() * 50 < waited_ms, "{idle_ms} of {waited_ms}");
+}
+
+#[test]
+fn a_trip_is_as_long_as_the_vehicle_drives() {
+    let mut table = String::from(
+        "| fleet | ends by | parked heartbeat | trips | driven, km | found, % more | worst |\n|---|---|---|---|---|---|---|\n",
+    );
+    for (cell, nth_cell) in cells() {
+        let rules = cell.rules_by_hand();
+        let (mut found_m, mut driven_m, mut trips, mut worst) = (0.0, 0.0, 0, 0.0_f64);
+        for vehicle in vehicles(cell, nth_cell) {
+            let timeline = timeline(&rules, &vehicle.samples);
+            let trips_found = timeline.segments().filter(|it| it.outline().kind == Kind::Trip);
+            for trip in trips_found.filter(|it| score::is_long(it)) {
+                let stats = PathStats::from_path(trip.path(), LegFilter::default());
+                #[expect(clippy::cast_precision_loss, reason = "far below 2^53 cm")]
+                let true_m = score::driven_cm(trip, &vehicle.driven) as f64 / 100.0;
+                found_m += stats.distance_m;
+                driven_m += true_m;
+                trips += 1;
+                worst = worst.max((stats.distance_m / true_m - 1.0).abs());
+            }
+        }
+        let columns = cell.columns();
+        let more = (found_m / driven_m - 1.0) * 100.0;
+        writeln!(table, "| {columns} | {trips} | {:.1} | {more:.2} | {:.2} |", driven_m / 1000.0, worst * 100.0)
+            .expect("a string takes any text");
+    }
+    println!("{table}");
 }
 
 fn id_row(columns: &str, counts: IdCounts) -> String {

@@ -43,15 +43,14 @@ impl Trip {
         self.start_ms + self.pieces.iter().map(|piece| piece.duration_ms).sum::<i64>()
     }
 
-    /// When the vehicle waits: starts and ends.
-    pub fn waits(&self) -> impl Iterator<Item = (i64, i64)> {
+    /// Its pieces, each with its start and end.
+    pub fn timed(&self) -> impl Iterator<Item = (i64, i64, Piece)> {
         let mut now_ms = self.start_ms;
-        let spans = self.pieces.iter().map(move |piece| {
+        self.pieces.iter().map(move |piece| {
             let start_ms = now_ms;
             now_ms += piece.duration_ms;
-            (piece.speed_cmps == 0).then_some((start_ms, now_ms))
-        });
-        spans.flatten()
+            (start_ms, now_ms, *piece)
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use tstar_core::timeline::LegFilter;
 use tstar_core::{PathStats, Segment, Timeline};
 
 use crate::plan::{DAY_MS, MINUTE_MS, SECOND_MS};
-use crate::tracker::Span;
+use crate::tracker::{Driven, Span};
 
 /// How far an end of a trip may lie from the true one.
 const TOLERANCE_MS: i64 = 2 * SECOND_MS;
@@ -77,13 +77,18 @@ impl Score {
 
 /// Time that a vehicle waits during a trip, and how far a found one may differ: by a sample at the
 /// begin of each wait, or at its end.
-pub fn waits(trip: &Segment, waits: &[Span], interval_ms: i64) -> (i64, i64) {
-    let Span { start_ms, end_ms } = span(trip);
-    let within = waits.iter().map(|it| it.end_ms.min(end_ms) - it.start_ms.max(start_ms));
+pub fn waits(trip: &Segment, driven: &[Driven], interval_ms: i64) -> (i64, i64) {
+    let waits = driven.iter().filter(|it| it.speed_cmps == 0);
+    let within = waits.map(|it| it.span.within_ms(span(trip)));
     let within: Vec<i64> = within.filter(|&duration_ms| duration_ms > 0).collect();
     let count = i64::try_from(within.len()).expect("a trip has few waits");
     // Intervals differ by at most a tenth.
     (within.iter().sum(), count * interval_ms * 11 / 10)
+}
+
+/// How far a vehicle drives during a trip.
+pub fn driven_cm(trip: &Segment, driven: &[Driven]) -> i64 {
+    driven.iter().map(|it| it.within_cm(span(trip))).sum()
 }
 
 /// Whether one of the trips, which are sorted, has the ends of a trip.

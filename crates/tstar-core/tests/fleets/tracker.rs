@@ -7,7 +7,7 @@
 use tstar_core::{DeviceTime, Reading, Sample};
 
 use super::cell::{Cell, Ends};
-use super::plan::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Trip, plan};
+use super::plan::{DAY_MS, HOUR_MS, MINUTE_MS, Piece, SECOND_MS, Trip, plan};
 use super::random::Random;
 
 /// Midnight of day 0: 2026-11-02T00:00:00Z.
@@ -20,6 +20,28 @@ pub struct Span {
     pub end_ms: i64,
 }
 
+impl Span {
+    /// How much of it lies in another one.
+    pub fn within_ms(self, other: Self) -> i64 {
+        (self.end_ms.min(other.end_ms) - self.start_ms.max(other.start_ms)).max(0)
+    }
+}
+
+/// A time at one speed during a trip.
+#[derive(Clone, Copy, Debug)]
+pub struct Driven {
+    pub span: Span,
+    /// 0: it waits.
+    pub speed_cmps: i64,
+}
+
+impl Driven {
+    /// How far it goes during a span.
+    pub fn within_cm(self, span: Span) -> i64 {
+        self.span.within_ms(span) * self.speed_cmps / SECOND_MS
+    }
+}
+
 /// A vehicle whose trips are known.
 pub struct Vehicle {
     /// The samples in the order of their arrival.
@@ -29,8 +51,8 @@ pub struct Vehicle {
     /// Its trips by time: from the first to the last sample that it sent of each. The sample of
     /// ignition on is of a trip; that of ignition off, and what is sent while it is parked, is not.
     pub truth: Vec<Span>,
-    /// When it waits during a trip.
-    pub waits: Vec<Span>,
+    /// What it does during its trips, by time.
+    pub driven: Vec<Driven>,
 }
 
 impl Vehicle {
@@ -45,12 +67,12 @@ impl Vehicle {
         tracker.sent.sort_by_key(|sent| (sent.arrival_ms, sent.sample.time_ms));
         let arrivals_ms = tracker.sent.iter().map(|sent| sent.arrival_ms).collect();
         let samples = tracker.sent.into_iter().map(|sent| sent.sample).collect();
-        let waits = trips.iter().flat_map(Trip::waits);
-        let waits = waits.map(|(start_ms, end_ms)| Span {
-            start_ms: EPOCH_MS + start_ms,
-            end_ms: EPOCH_MS + end_ms,
+        let pieces = trips.iter().flat_map(Trip::timed);
+        let driven = pieces.map(|(start_ms, end_ms, Piece { speed_cmps, .. })| {
+            let span = Span { start_ms: EPOCH_MS + start_ms, end_ms: EPOCH_MS + end_ms };
+            Driven { span, speed_cmps }
         });
-        Self { samples, arrivals_ms, truth: tracker.truth, waits: waits.collect() }
+        Self { samples, arrivals_ms, truth: tracker.truth, driven: driven.collect() }
     }
 }
 
