@@ -98,7 +98,7 @@ pub mod path {
 /// The settings that decide trips.
 pub mod rules {
     pub use tstar_core::model::limits::{
-        ClockGuard, ClockViolation, FilterReason, FixFilter, LegFilter, SegmentRules,
+        ClockGuard, ClockViolation, FilterReason, FixFilter, Leg, LegFilter, SegmentRules,
     };
     pub use tstar_core::model::rules::{Rules, SpeedUnit, TimeUnit, UnknownRules};
 }

@@ -52,7 +52,7 @@ macro_rules! trip_fields {
             parked_s: f64, [Double] = seconds(row.parked_ms);
             /// Number of kept samples.
             samples: i32, [Int32] = row.samples;
-            /// Length of the path without its jumps, m, to 0.1.
+            /// Length of the path without jumps, and without the drift of what stands, m, to 0.1.
             distance_m: f64, [Double] = shown_distance_m(row);
             /// Distance divided by the duration without the jumps, m/s, to 0.01; null if that is 0.
             avg_speed_mps: Option<f64>, [optional Double] = avg_speed_mps(row);

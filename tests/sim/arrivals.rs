@@ -81,9 +81,14 @@ fn assert_legs(trips: &[&Segment], device: &literal::Device, max_speed_cmps: Opt
     let mut expected: Vec<_> = device.trips.iter().collect();
     expected.sort_unstable_by_key(|trip| trip.start());
     for (trip, expected) in trips.iter().zip(expected) {
-        let found = PathStats::from_path(trip.path(), LegFilter { max_speed_cmps });
-        let point =
-            |fix: &Fix| legs::Point { time: fix.time, lat: f64::from(fix.place) / 1e7, lon: 0.0 };
+        let filter = LegFilter { max_speed_cmps, ..LegFilter::default() };
+        let found = PathStats::from_path(trip.path(), filter);
+        let point = |fix: &Fix| legs::Point {
+            time: fix.time,
+            lat: f64::from(fix.place) / 1e7,
+            lon: 0.0,
+            stands: fix.class != Class::Moving,
+        };
         let max_mps = max_speed_cmps.map(|cmps| f64::from(cmps) / 100.0);
         let expected = legs::legs(expected.kept.iter().map(point), max_mps);
         // A micrometre: far below the quantum of a position.

@@ -16,7 +16,7 @@ use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
 use tstar::internals::pipeline::processor::{
     Budget, FlushSettings, Processor, ProcessorConfig, RunError, SampleCounts,
 };
-use tstar::internals::segment::Timeline;
+use tstar::internals::segment::{Class, Timeline};
 use tstar::internals::sink::Sink;
 use tstar::internals::source::spill::Spill;
 use tstar::internals::source::{
@@ -304,6 +304,7 @@ fn has_the_models_legs(row: &TripRow) {
         time: sample.time_ms.ms(),
         lat: sample.lat(),
         lon: sample.lon(),
+        stands: sample.class != Class::Moving,
     };
     let expected = legs::legs(path.iter().map(point), Some(50.0));
     assert_eq!(row.jumps, Some(expected.jumps as i32), "{row:?}");

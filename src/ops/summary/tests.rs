@@ -133,7 +133,7 @@ proptest! {
         at in 0.0..1.0,
     ) {
         let zone = Zone::from_name(zone.name()).unwrap();
-        let legs = LegFilter { max_speed_cmps: limit };
+        let legs = LegFilter { max_speed_cmps: limit, ..LegFilter::default() };
         let row = row(kind, &samples, legs);
         let expected = Sums { trips: u64::from(kind == Kind::Trip), ..Sums::from_row(&row) };
         let (from, to) = (row.start_ms.ms() - 5, row.end_ms.ms() + 5);

@@ -56,7 +56,7 @@ fn limited(step_ms: usize, latitudes: &[f64]) -> TripRow {
         let sample = Sample::quantised(&raw).unwrap();
         timeline.absorb(&SegmentRules::default(), Sample { version: Version(0), ..sample }, None);
     }
-    let legs = LegFilter { max_speed_cmps: Some(5000) };
+    let legs = LegFilter { max_speed_cmps: Some(5000), ..LegFilter::default() };
     TripRow::from_segment("far", timeline.segments().next().unwrap(), legs)
 }
 

@@ -277,11 +277,12 @@ impl Expected {
         let path = found.iter().map(|it| (it.time_ms.ms(), (it.lat_e7, it.lon_e7)));
         assert!(path.eq(kept.iter().copied()), "{what}");
         let degrees = |e7: i32| f64::from(e7) / 1e7;
-        let point = |&(time, (lat, lon)): &_| {
-            let (lat, lon) = (degrees(lat), degrees(lon));
-            Point { time, lat, lon }
+        let point = |fix: &Fix| {
+            let (lat, lon) = self.position(fix);
+            let stands = fix.class != Class::Moving;
+            Point { time: fix.time, lat: degrees(lat), lon: degrees(lon), stands }
         };
-        let metres = legs(kept.iter().map(point), None).counted_m;
+        let metres = legs(trip.kept.iter().map(point), None).counted_m;
         // A micrometre: far below the quantum of a position.
         assert!((row.distance_m - metres).abs() < 1e-6, "{metres} m, {what}");
     }

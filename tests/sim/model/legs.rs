@@ -1,11 +1,16 @@
 //! Length and jumps of a trip by their definition: sort the set of kept fixes, look at neighbours.
 
-/// A kept fix: time, ms, and position, degrees.
+/// Below this speed a vehicle that stands has not gone anywhere, m/s, unless it is this far, m.
+const STOP_SPEED_MPS: f64 = 0.5;
+const MAX_DRIFT_M: f64 = 25.0;
+
+/// A kept fix: time, ms, position, degrees, and whether the vehicle says that it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub time: i64,
     pub lat: f64,
     pub lon: f64,
+    pub stands: bool,
 }
 
 /// What the legs of a trip add up to.
@@ -26,10 +31,14 @@ pub fn legs(points: impl IntoIterator<Item = Point>, max_mps: Option<f64>) -> Le
     let mut legs = Legs::default();
     for pair in points.windows(2) {
         let (metres, ms) = (metres(pair[0], pair[1]), pair[1].time - pair[0].time);
-        if max_mps.is_some_and(|max| metres / (ms as f64 / 1000.0) > max) {
+        let speed_mps = metres / (ms as f64 / 1000.0);
+        if max_mps.is_some_and(|max| speed_mps > max) {
             legs.jumps += 1;
             legs.jump_ms += ms;
-        } else {
+        } else if !pair.iter().all(|point| point.stands)
+            || speed_mps >= STOP_SPEED_MPS
+            || metres > MAX_DRIFT_M
+        {
             legs.counted_m += metres;
         }
     }

@@ -52,8 +52,9 @@ impl TripsFound {
                 drop(timeline.take_groups(true));
             }
         }
+        let legs = LegFilter { stop_speed_cmps: rules.stop_speed_cmps, ..LegFilter::default() };
         for segment in timeline.segments().filter(|it| it.outline().kind == Kind::Trip) {
-            let stats = PathStats::from_path(segment.path(), LegFilter::default());
+            let stats = PathStats::from_path(segment.path(), legs);
             if stats.distance_m < MIN_TRIP_M {
                 self.short += 1;
             } else {

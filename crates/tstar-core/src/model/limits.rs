@@ -121,20 +121,54 @@ impl FixFilter {
 }
 
 /// Which legs of a path count for its length. A leg joins two samples that are neighbours in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegFilter {
-    /// A faster leg is a jump, which does not count; in 0.01 m/s. `None`: every leg counts.
+    /// A faster leg is a jump; in 0.01 m/s. `None`: there are no jumps.
     pub max_speed_cmps: Option<i32>,
+    /// A slower and short leg between two samples that stand is drift; in 0.01 m/s.
+    pub stop_speed_cmps: i32,
+}
+
+impl Default for LegFilter {
+    /// No jumps, and the stop speed of the default rules.
+    fn default() -> Self {
+        let stop_speed_cmps = SegmentRules::default().stop_speed_cmps;
+        Self { max_speed_cmps: None, stop_speed_cmps }
+    }
+}
+
+/// What a leg is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leg {
+    /// It counts.
+    Way,
+    /// It is too fast to be true.
+    Jump,
+    /// The vehicle stands, and its receiver reports places around it, at most 25 m apart.
+    Drift,
 }
 
 impl LegFilter {
-    /// Whether a leg of a length, m, and a duration, ms, is a jump.
+    /// A longer leg counts, m: receivers rarely report places that are further from each other
+    /// while they stand, and in a jam a vehicle does not go further without a sample in between.
+    const MAX_DRIFT_M: f64 = 25.0;
+
+    /// What a leg is whose ends have these classes, by its length, m, and its duration, ms.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a leg stays far below 2^53 ms")]
-    pub fn is_jump(&self, distance_m: f64, duration_ms: i64) -> bool {
+    pub fn judge(&self, ends: [Class; 2], distance_m: f64, duration_ms: i64) -> Leg {
         // Both sides in 0.01 mm, without a division.
-        let limit = |cmps| f64::from(cmps) * duration_ms as f64;
-        self.max_speed_cmps.is_some_and(|cmps| distance_m * 1e5 > limit(cmps))
+        let (length, at) = (distance_m * 1e5, |cmps| f64::from(cmps) * duration_ms as f64);
+        if self.max_speed_cmps.is_some_and(|cmps| length > at(cmps)) {
+            Leg::Jump
+        } else if !ends.contains(&Class::Moving)
+            && distance_m <= Self::MAX_DRIFT_M
+            && length < at(self.stop_speed_cmps)
+        {
+            Leg::Drift
+        } else {
+            Leg::Way
+        }
     }
 }
 
@@ -159,6 +193,31 @@ mod tests {
         assert_eq!(class(Some(true), Some(49)), Class::Slow);
         for speed in [None, Some(0), Some(2000)] {
             assert_eq!(class(Some(false), speed), Class::Separator);
+        }
+    }
+
+    #[test]
+    fn only_a_slow_leg_between_samples_that_stand_is_drift() {
+        use Class::{Moving, Separator, Slow};
+        let legs = LegFilter { max_speed_cmps: Some(3000), stop_speed_cmps: 50 };
+        let judge = |ends, distance_m| legs.judge(ends, distance_m, 10_000);
+        for ends in [[Slow, Slow], [Slow, Separator], [Separator, Slow], [Separator, Separator]] {
+            assert_eq!(
+                [0.1, 4.999, 5.0, 300.0].map(|m| judge(ends, m)),
+                [Leg::Drift, Leg::Drift, Leg::Way, Leg::Way],
+                "{ends:?}"
+            );
+            assert_eq!(judge(ends, 300.1), Leg::Jump);
+            // In a jam, with a sample a minute.
+            let far = [25.0, 25.1].map(|m| legs.judge(ends, m, 60_000));
+            assert_eq!(far, [Leg::Drift, Leg::Way], "{ends:?}");
+        }
+        for ends in [[Moving, Slow], [Separator, Moving], [Moving, Moving]] {
+            assert_eq!(
+                [0.0, 0.1, 300.1].map(|m| judge(ends, m)),
+                [Leg::Way, Leg::Way, Leg::Jump],
+                "{ends:?}"
+            );
         }
     }
 

@@ -254,7 +254,7 @@ impl Rules {
     /// Which legs of a path count for its length.
     #[must_use]
     pub fn legs(&self) -> LegFilter {
-        LegFilter { max_speed_cmps: self.max_leg_speed_cmps }
+        LegFilter { max_speed_cmps: self.max_leg_speed_cmps, stop_speed_cmps: self.stop_speed_cmps }
     }
 
     /// The rules as one line of JSON, in the field order of this struct. This form is stored and

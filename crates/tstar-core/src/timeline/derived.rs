@@ -4,7 +4,7 @@
 //! mathematics library gives the same bits on every host, so the same path always gives the same
 //! row.
 
-use super::{LegFilter, Path, READINGS, Reading, ReadingKind, Sample};
+use super::{Leg, LegFilter, Path, READINGS, Reading, ReadingKind, Sample};
 use crate::model::class::Class;
 
 /// Mean radius of the earth (IUGG), m.
@@ -13,9 +13,10 @@ const EARTH_RADIUS_M: f64 = 6_371_008.8;
 /// The columns of a row that are derived from its path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStats {
-    /// Great-circle length along the path on a sphere of radius 6,371,008.8 m, without jumps.
+    /// Great-circle length along the path on a sphere of radius 6,371,008.8 m, without jumps and
+    /// drift.
     pub distance_m: f64,
-    /// The legs that do not count; `None` if every leg counts.
+    /// Its jumps; `None` if the rules know none.
     pub jumps: Option<Jumps>,
     /// How long it is in each class, ms, in the order of [`Class::ALL`]: a sample has its class
     /// until the next one.
@@ -61,11 +62,13 @@ impl PathStats {
             let point = TrigPoint::from_sample(&sample);
             let (leg_m, leg_ms) = (previous.distance_m(&point), sample.time_ms - before.time_ms);
             class_ms[before.class as usize] += leg_ms;
-            if legs.is_jump(leg_m, leg_ms) {
-                jumps.count += 1;
-                jumps.duration_ms += leg_ms;
-            } else {
-                distance_m += leg_m;
+            match legs.judge([before.class, sample.class], leg_m, leg_ms) {
+                Leg::Way => distance_m += leg_m,
+                Leg::Drift => {}
+                Leg::Jump => {
+                    jumps.count += 1;
+                    jumps.duration_ms += leg_ms;
+                }
             }
             (previous, before) = (point, sample);
         }
@@ -216,7 +219,8 @@ mod tests {
         let time_ms = |e7| DeviceTime(i64::from(e7) / 100);
         let north = |e7| Sample::new(time_ms(e7), (e7, 0), [Reading::ABSENT; READINGS]);
         let path = Path::from_sorted([0, 100, 200].map(north)).unwrap();
-        let stats = |cmps| PathStats::from_path(&path, LegFilter { max_speed_cmps: Some(cmps) });
+        let limit = |cmps| LegFilter { max_speed_cmps: Some(cmps), ..LegFilter::default() };
+        let stats = |cmps| PathStats::from_path(&path, limit(cmps));
         let all = all_legs(&path);
         assert_eq!(all.jumps, None);
         let slow = PathStats { jumps: Some(Jumps::default()), ..all };
@@ -226,9 +230,36 @@ mod tests {
         // The first sample is also its own neighbour, at no distance and in no time.
         let standing =
             Path::from_sorted([0, 1].map(|ms| Sample { time_ms: DeviceTime(ms), ..north(0) }));
-        let standing =
-            PathStats::from_path(&standing.unwrap(), LegFilter { max_speed_cmps: Some(0) });
+        let standing = PathStats::from_path(&standing.unwrap(), limit(0));
         assert_eq!(standing.jumps, Some(Jumps::default()));
+    }
+
+    #[test]
+    fn drift_has_no_length_and_ends_where_the_vehicle_leaves() {
+        use Class::{Moving, Separator, Slow};
+        // A metre is about 90 quanta of latitude.
+        let sample = |(second, metres, class): (i64, i32, Class)| Sample {
+            class,
+            ..Sample::new(DeviceTime(second * 1000), (metres * 90, 0), [Reading::ABSENT; READINGS])
+        };
+        let drive = [
+            (0, 0, Moving),
+            (10, 100, Slow),
+            (20, 103, Slow),
+            (30, 99, Separator),
+            (40, 102, Separator),
+            // A ferry, or both times a red light.
+            (140, 1102, Slow),
+            (150, 1202, Moving),
+        ];
+        let path = Path::from_sorted(drive.map(sample)).unwrap();
+        let stats = |from: usize, to: usize| {
+            let ends = [drive[from], drive[to]].map(sample);
+            all_legs(&Path::from_sorted(ends).unwrap()).distance_m
+        };
+        let expected = stats(0, 1) + stats(4, 5) + stats(5, 6);
+        assert!((all_legs(&path).distance_m - expected).abs() < 1e-9);
+        assert!(expected > 1199.0, "{expected}");
     }
 
     /// Samples of these times, s, classes and speeds, at one place.

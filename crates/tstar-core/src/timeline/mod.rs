@@ -15,7 +15,7 @@ pub use derived::{Jumps, PathStats, great_circle_m};
 pub use parts::{Part, distance_dm, parts};
 pub use path::Path;
 
-pub use crate::model::limits::{ClockGuard, ClockViolation, FixFilter, LegFilter};
+pub use crate::model::limits::{ClockGuard, ClockViolation, FixFilter, Leg, LegFilter};
 pub use crate::model::reading::{READINGS, Reading, ReadingKind};
 pub use crate::model::sample::{OutOfRange, RawSample, Sample};
 pub use crate::model::time::{DAY_MS, day_of};

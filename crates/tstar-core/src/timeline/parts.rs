@@ -1,6 +1,6 @@
 //! The parts of a path between given times, such as the midnights that it crosses.
 
-use super::{LegFilter, Path, great_circle_m};
+use super::{Leg, LegFilter, Path, great_circle_m};
 use crate::model::class::Class;
 use crate::model::scalar::DeviceTime;
 
@@ -8,7 +8,7 @@ use crate::model::scalar::DeviceTime;
 /// numbers, so that nothing depends on the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Length without its jumps, tenths of a metre.
+    /// Length without jumps and drift, tenths of a metre.
     pub distance_dm: i64,
     /// How long it is in each class, ms, in the order of [`Class::ALL`].
     class_ms: [i64; Class::ALL.len()],
@@ -70,7 +70,7 @@ pub fn parts(path: &Path, cuts: &[DeviceTime], legs: LegFilter) -> Vec<Part> {
     for sample in path.iter() {
         let (mut leg_m, leg_ms) =
             (great_circle_m(&before, &sample), sample.time_ms - before.time_ms);
-        if legs.is_jump(leg_m, leg_ms) {
+        if legs.judge([before.class, sample.class], leg_m, leg_ms) != Leg::Way {
             leg_m = 0.0;
         }
         while let Some(cut_ms) = cuts.next_if(|cut_ms| *cut_ms <= sample.time_ms) {
@@ -149,7 +149,7 @@ mod tests {
     fn a_jump_has_no_length() {
         let path = [sample(0, 0, Class::Moving), sample(10, 9000, Class::Moving)];
         let path = Path::from_sorted(path).unwrap();
-        let legs = LegFilter { max_speed_cmps: Some(5000) };
+        let legs = LegFilter { max_speed_cmps: Some(5000), ..LegFilter::default() };
         let found = parts(&path, &[DeviceTime(4000)], legs);
         assert_eq!(seconds(&found), [[4, 0, 0], [6, 0, 0]]);
         assert!(found.iter().all(|part| part.distance_dm == 0));
@@ -173,7 +173,7 @@ mod tests {
             });
             let path = Path::from_sorted(path).unwrap();
             let cuts: Vec<_> = cuts.into_iter().map(DeviceTime).collect();
-            let legs = LegFilter { max_speed_cmps: limit };
+            let legs = LegFilter { max_speed_cmps: limit, ..LegFilter::default() };
             let found = parts(&path, &cuts, legs);
             prop_assert_eq!(found.len(), cuts.len() + 1);
             let stats = PathStats::from_path(&path, legs);
