@@ -2,7 +2,7 @@
 
 use tstar_core::segment::Kind;
 use tstar_core::timeline::LegFilter;
-use tstar_core::{PathStats, Segment, Timeline};
+use tstar_core::{PathStats, Segment, SegmentRules, Timeline};
 
 use crate::plan::{DAY_MS, MINUTE_MS, SECOND_MS};
 use crate::tracker::{Driven, Span};
@@ -31,10 +31,10 @@ pub struct Score {
 }
 
 impl Score {
-    /// Compares the trips of a timeline with the true ones.
-    pub fn new(truth: &[Span], timeline: &Timeline) -> Self {
+    /// Compares the trips of a timeline by some rules with the true ones.
+    pub fn new(truth: &[Span], timeline: &Timeline, rules: &SegmentRules) -> Self {
         let trips = timeline.segments().filter(|segment| segment.outline().kind == Kind::Trip);
-        let (trips, flagged): (Vec<_>, Vec<_>) = trips.partition(|trip| is_long(trip));
+        let (trips, flagged): (Vec<_>, Vec<_>) = trips.partition(|trip| is_long(trip, rules));
         let trips: Vec<Span> = trips.into_iter().map(span).collect();
         Self { flagged: flagged.len(), ..Self::compare(truth, &trips) }
     }
@@ -86,9 +86,9 @@ pub fn waits(trip: &Segment, driven: &[Driven], interval_ms: i64) -> (i64, i64) 
     (within.iter().sum(), count * interval_ms * 11 / 10)
 }
 
-/// How far a vehicle drives during a trip.
-pub fn driven_cm(trip: &Segment, driven: &[Driven]) -> i64 {
-    driven.iter().map(|it| it.within_cm(span(trip))).sum()
+/// How far a vehicle drives during a trip, m.
+pub fn driven_m(trip: &Segment, driven: &[Driven]) -> f64 {
+    driven.iter().map(|it| it.within_m(span(trip))).sum()
 }
 
 /// Whether one of the trips, which are sorted, has the ends of a trip.
@@ -99,8 +99,14 @@ fn is_among(trips: &[Span], trip: Span) -> bool {
     near.any(|it| is_near(it.end_ms, trip.end_ms))
 }
 
-pub fn is_long(trip: &Segment) -> bool {
-    PathStats::from_path(trip.path(), LegFilter::default()).distance_m >= MIN_TRIP_M
+pub fn is_long(trip: &Segment, rules: &SegmentRules) -> bool {
+    stats(trip, rules).distance_m >= MIN_TRIP_M
+}
+
+/// Length and durations of a trip.
+pub fn stats(trip: &Segment, rules: &SegmentRules) -> PathStats {
+    let stop_speed_cmps = rules.stop_speed_cmps;
+    PathStats::from_path(trip.path(), LegFilter { stop_speed_cmps, ..LegFilter::default() })
 }
 
 fn span(segment: &Segment) -> Span {

@@ -21,9 +21,16 @@ pub struct Span {
 }
 
 impl Span {
+    /// What it has in common with another one; its end is before its start if that is nothing.
+    pub fn common(self, other: Self) -> Self {
+        let start_ms = self.start_ms.max(other.start_ms);
+        Self { start_ms, end_ms: self.end_ms.min(other.end_ms) }
+    }
+
     /// How much of it lies in another one.
     pub fn within_ms(self, other: Self) -> i64 {
-        (self.end_ms.min(other.end_ms) - self.start_ms.max(other.start_ms)).max(0)
+        let Self { start_ms, end_ms } = self.common(other);
+        (end_ms - start_ms).max(0)
     }
 }
 
@@ -36,9 +43,10 @@ pub struct Driven {
 }
 
 impl Driven {
-    /// How far it goes during a span.
-    pub fn within_cm(self, span: Span) -> i64 {
-        self.span.within_ms(span) * self.speed_cmps / SECOND_MS
+    /// How far it goes during a span, m.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    pub fn within_m(self, span: Span) -> f64 {
+        (self.span.within_ms(span) * self.speed_cmps) as f64 / 1e5
     }
 }
 
