@@ -83,9 +83,8 @@ impl Timeline {
                 group.segments.push(segment);
                 continue;
             }
-            let at = groups.iter().position(|group| Some(group.key) == key);
-            let spans =
-                at.map_or_else(|| vec![segment.own_span()], |at| groups.swap_remove(at).taken);
+            let group = key.and_then(|key| groups.remove(key));
+            let spans = group.map_or_else(|| vec![segment.own_span()], |group| group.taken);
             taken.push((key, TakenGroup { lowest, taken: spans, segments: vec![segment] }));
         }
         taken.into_iter().map(|(_, group)| group).collect()

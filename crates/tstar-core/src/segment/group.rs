@@ -44,6 +44,7 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// Whether any of these spans touches it.
     pub(super) fn touches(&self, spans: &[TakenSpan]) -> bool {
         self.taken.iter().any(|taken| spans.iter().any(|span| taken.touches(span)))
     }
@@ -61,5 +62,64 @@ impl Group {
             self.taken.retain(|taken| !taken.is_within(&span));
             self.taken.push(span);
         }
+    }
+}
+
+/// The write groups of a timeline that are not of one segment alone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups {
+    all: Vec<Group>,
+    /// No span ends later. Most samples arrive behind all groups that wait.
+    latest_ms: DeviceTime,
+    next_key: u32,
+}
+
+impl Groups {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.all.iter()
+    }
+
+    /// A group without spans, with a number of its own.
+    pub(super) fn begin(&mut self) -> Group {
+        let key = self.next_key;
+        self.next_key = key.wrapping_add(1);
+        Group { key, taken: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, group: Group) {
+        let (_, end_ms) = group.hull();
+        self.latest_ms = if self.all.is_empty() { end_ms } else { self.latest_ms.max(end_ms) };
+        self.all.push(group);
+    }
+
+    /// Adds a span to the group with a number.
+    ///
+    /// # Panics
+    /// There is none.
+    pub(super) fn add(&mut self, key: u32, span: TakenSpan) {
+        let group = self.all.iter_mut().find(|group| group.key == key);
+        group.expect("T3: a segment has its group").add(span);
+        self.latest_ms = self.latest_ms.max(span.end_ms);
+    }
+
+    /// Whether any of these spans touches a group.
+    pub(super) fn touch(&self, spans: &[TakenSpan]) -> bool {
+        let is_behind = |span: &TakenSpan| self.latest_ms < span.start_ms;
+        !spans.iter().all(is_behind) && self.all.iter().any(|group| group.touches(spans))
+    }
+
+    /// Takes out those that any of these spans touches.
+    pub(super) fn extract(&mut self, spans: &[TakenSpan]) -> Vec<Group> {
+        self.all.extract_if(.., |group| group.touches(spans)).collect()
+    }
+
+    /// Removes the one with a number.
+    pub(super) fn remove(&mut self, key: u32) -> Option<Group> {
+        let at = self.all.iter().position(|group| group.key == key)?;
+        Some(self.all.swap_remove(at))
     }
 }

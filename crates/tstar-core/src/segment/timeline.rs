@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::SegmentRules;
 use super::arrival::{Arrival, Outcome, arrival};
 use super::change::{Change, Decision, Placement, SURROUNDINGS, decide};
-use super::group::{Group, TakenSpan};
+use super::group::{Group, Groups, TakenSpan};
 use super::held::Segment;
 use super::outline::Outline;
 use super::pending::Pending;
@@ -50,8 +50,7 @@ pub struct Timeline {
     /// Days whose rows have been loaded.
     pub(super) known_days: Days,
     /// The write groups that are not of one segment alone.
-    pub(super) groups: Vec<Group>,
-    next_group: u32,
+    pub(super) groups: Groups,
     /// Whether there is nothing but what is in memory.
     is_complete: bool,
     /// Approximate memory used by the segments, bytes.
@@ -141,7 +140,7 @@ impl Timeline {
         if segment.group.is_none() && !self.groups.is_empty() {
             let (start_ms, end_ms) = (start_ms.min(time_ms), segment.end_ms().max(time_ms));
             let grown = TakenSpan { start_ms, end_ms, version: sample.version };
-            if self.groups.iter().any(|group| group.touches(&[grown])) {
+            if self.groups.touch(&[grown]) {
                 return None;
             }
         }
@@ -174,8 +173,7 @@ impl Timeline {
             return Outcome::duplicate(kept, &sample);
         }
         if let Some((key, span)) = group {
-            let group = self.groups.iter_mut().find(|group| group.key == key);
-            group.expect("T3: a segment has its group").add(span);
+            self.groups.add(key, span);
         }
         Outcome::Applied(arrival)
     }
@@ -280,8 +278,7 @@ impl Timeline {
         }
         let outlines = taken.iter().map(|segment| &segment.outline).chain(added);
         let spans: Vec<TakenSpan> = outlines.map(span).collect();
-        let is_joined = self.groups.iter().any(|group| group.touches(&spans));
-        if added.len() == 1 && !is_joined {
+        if added.len() == 1 && !self.groups.touch(&spans) {
             return (None, lowest);
         }
         let (key, lowest) = self.join_groups(lowest, &spans);
@@ -291,10 +288,9 @@ impl Timeline {
     /// Makes one group of the spans, those that they touch, and their segments. Returns its number
     /// and the lowest version of its changes.
     fn join_groups(&mut self, mut lowest: Version, spans: &[TakenSpan]) -> (u32, Version) {
-        let key = self.next_group;
-        self.next_group = key.wrapping_add(1);
-        let mut joined = Group { key, taken: Vec::new() };
-        let touched = self.groups.extract_if(.., |group| group.touches(spans)).collect::<Vec<_>>();
+        let mut joined = self.groups.begin();
+        let key = joined.key;
+        let touched = self.groups.extract(spans);
         let hulls = touched.iter().map(Group::hull);
         let hull = hulls.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let is_touched = |segment: &Segment| {

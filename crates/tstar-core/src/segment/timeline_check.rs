@@ -36,7 +36,7 @@ impl Timeline {
             let lowest: Vec<_> = self.segments().filter(|it| it.group == Some(*key)).collect();
             assert!(lowest.iter().all(|it| it.unflushed == *unflushed), "T3");
         }
-        for group in &self.groups {
+        for group in self.groups.iter() {
             assert!(self.segments().any(|it| it.group == Some(group.key)), "T3");
         }
         assert_eq!(self.memory, self.segments().map(Segment::memory).sum::<usize>());
