@@ -8,9 +8,9 @@ use super::flags::{Context, Format, LogFlags, ValueOutputFlags};
 use super::print::Printer;
 use super::table;
 use super::usage::at_least;
-use crate::model::time::DAY_MS;
 use crate::ops::explain::{ExplainRequest, RecordExplanation, TripExplanation, explain};
 use crate::ops::lookup;
+use crate::store::Kinds;
 use crate::views::LogPosition;
 
 const EXAMPLES: &str = "\
@@ -55,7 +55,7 @@ pub(crate) async fn run(
     let settings = context.settings(&[&args.log.0])?;
     let format = printer.format(&args.output);
     let store = settings.reader().await?;
-    let found = lookup::by_id(&store, &args.id).await?;
+    let found = lookup::by_id(&store, &args.id, Kinds::Trips).await?;
     let request = ExplainRequest {
         settings: &settings,
         row: &found.row,
@@ -119,25 +119,6 @@ fn print(explanation: &TripExplanation, printer: &mut Printer) -> anyhow::Result
     Ok(())
 }
 
-/// A duration as text, such as 1d2h47m9.162s.
-fn span_text(seconds: f64) -> String {
-    let sign = if seconds < 0.0 { "-" } else { "" };
-    #[expect(clippy::cast_possible_truncation, reason = "it was whole milliseconds")]
-    let ms = (seconds.abs() * 1e3).round() as i64;
-    let (days, hours) = (ms / DAY_MS, ms / 3_600_000 % 24);
-    let (minutes, rest) = (ms / 60_000 % 60, ms % 60_000);
-    let rest = match rest % 1000 {
-        0 => format!("{}s", rest / 1000),
-        ms => format!("{}.{ms:03}s", rest / 1000),
-    };
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{sign}{rest}"),
-        (0, 0, _) => format!("{sign}{minutes}m{rest}"),
-        (0, ..) => format!("{sign}{hours}h{minutes}m{rest}"),
-        _ => format!("{sign}{days}d{hours}h{minutes}m{rest}"),
-    }
-}
-
 /// The cells of a record's table row.
 fn cells(record: &RecordExplanation) -> [String; 7] {
     let element = record.element.map_or_else(String::new, |nth| format!("[{nth}]"));
@@ -151,7 +132,7 @@ fn cells(record: &RecordExplanation) -> [String; 7] {
         None if record.conflicting => "duplicate, conflicting".to_owned(),
         None => record.effect.to_owned(),
     };
-    let (late, behind) = (span_text(record.late_s), span_text(record.behind_s));
+    let (late, behind) = (table::duration(record.late_s), table::duration(record.behind_s));
     let (log_time, time) = (record.log_time.clone(), record.time.clone());
     [position, log_time, time, late, behind, effect, record.trip.clone()]
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::flags::{Context, OutputFlags, PathFlag, ReaderFlags, ServerFlags, ZoneFlag};
+use super::flags::{Context, KindFlag, OutputFlags, PathFlag, ReaderFlags, ServerFlags, ZoneFlag};
 use super::print::Printer;
 use super::times::SECONDS_SINCE_2001;
 use crate::identity::DeviceId;
@@ -19,9 +19,10 @@ Examples:
   tstar lookup truck-17 2026-11-20T21:38:00Z
   tstar lookup truck-17 2026-11-20T22:38:00+01:00 --json
   tstar lookup truck-17 1795210680000 --format geojson
+  tstar lookup truck-17 2026-11-20T21:38:00Z --kind all
 
 Prints nothing and exits 1 if no trip covers the time; the message starts with `gone` if the
-device's trips up to a later time were erased (tstar forget).";
+device's trips up to a later time were erased (tstar forget). With --kind stop or all, also a stop.";
 
 const TRIP_EXAMPLES: &str = "\
 Examples:
@@ -31,7 +32,7 @@ Examples:
 
 Prints nothing and exits 1 if no trip covers the time of the id; the message starts with `gone` if
 the device's trips up to a later time were erased (tstar forget). A UUID contains no device id, so
-a UUID that is not found may or may not have been erased.";
+a UUID that is not found may or may not have been erased. With --kind stop or all, also a stop.";
 
 /// Flags of `lookup`.
 #[derive(Debug, Args)]
@@ -59,6 +60,8 @@ pub(crate) struct TripArgs {
 /// How one trip is read and printed.
 #[derive(Debug, Args)]
 struct TripFlags {
+    #[command(flatten)]
+    kind: KindFlag,
     #[command(flatten)]
     output: OutputFlags,
     #[command(flatten)]
@@ -102,7 +105,8 @@ pub(crate) async fn lookup(
 ) -> anyhow::Result<()> {
     let find = async |store: &AnyStore, zone: Zone| {
         let device = DeviceId::new(&args.device)?;
-        let row = lookup::by_time(store, &device, zone.parse_time(&args.time)?).await;
+        let at = (&device, zone.parse_time(&args.time)?);
+        let row = lookup::by_time(store, at, args.trip.kind.kind, zone).await;
         let row = row.map_err(|error| with_unit_hint(error, &args.time))?;
         Ok((row, Extras::default()))
     };
@@ -131,7 +135,8 @@ pub(crate) async fn trip(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let find = async |store: &AnyStore, _| {
-        let FoundTrip { row, matched, .. } = lookup::by_id(store, &args.id).await?;
+        let FoundTrip { row, matched, .. } =
+            lookup::by_id(store, &args.id, args.trip.kind.kind).await?;
         let extras = Extras {
             requested_id: Some(args.id.clone()),
             matched: Some(matched),

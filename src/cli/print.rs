@@ -155,16 +155,18 @@ impl Printer {
     }
 
     /// Prints a list of trips, whose fields are the expected ones.
-    pub(crate) fn list(
+    pub(crate) fn list<'a>(
         &mut self,
-        rows: &[(TripRow, Extras)],
+        rows: &'a [(TripRow, Extras)],
         expected: Extras,
         format: Format,
         (flag, zone): (&PathFlag, Zone),
     ) -> anyhow::Result<()> {
         let Some(form) = format.form() else {
-            let trips = rows.iter().map(|(row, _)| TripJson::in_zone(row, zone));
-            let trips = trips.collect::<Result<Vec<_>, _>>()?;
+            let trip = |(row, extras): &'a (TripRow, Extras)| {
+                TripJson::in_zone(row, zone).map(|trip| (trip, extras))
+            };
+            let trips = rows.iter().map(trip).collect::<Result<Vec<_>, _>>()?;
             return Ok(self.line(&table::list(&trips))?);
         };
         let writer = self.writer(form, flag)?.in_zone(zone);

@@ -176,7 +176,7 @@ impl Summary {
             };
             pairs.iter().map(row).collect::<Vec<_>>()
         };
-        text += "\n\nSamples that joined a trip:\n";
+        text += "\n\nSamples that joined a trip or stop, and what each did:\n";
         let arrivals = self.arrivals.by_kind();
         let arrivals = arrivals.filter_map(|(kind, count)| Some((effect_on_trip(kind)?, count)));
         text += &table::counts("arrival", &rows(&arrivals.collect::<Vec<_>>()));
@@ -198,14 +198,14 @@ impl Counts for Summary {
     }
 }
 
-/// What a sample that joined a trip did to it; `None` for one that started a trip.
+/// What a sample that joined a trip or stop did to it; `None` for one that started one.
 fn effect_on_trip(kind: Arrival) -> Option<&'static str> {
     match kind {
         Arrival::New => None,
         Arrival::End => Some("extended its end"),
         Arrival::Inside => Some("fell inside"),
         Arrival::Beginning => Some("extended its beginning"),
-        Arrival::Merge => Some("joined two trips"),
+        Arrival::Merge => Some("joined it to another"),
         Arrival::Split => Some("divided it"),
         Arrival::Turn => Some("made a stop of it, or of a stop"),
     }

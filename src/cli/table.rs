@@ -4,25 +4,28 @@ use std::iter;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
+use crate::model::time::DAY_MS;
 use crate::model::visible::visible;
+use crate::segment::Kind;
 use crate::views::{Answer, Extras, OWN_FIELDS, TripJson};
 
 /// Rows under a header; the cells of the columns `right` are aligned to the right. Hidden
 /// characters are made visible.
-pub(crate) fn rows<const N: usize>(
-    columns: [&str; N],
+pub(crate) fn rows<'a>(
+    columns: impl IntoIterator<Item = &'a str>,
     right: &[usize],
-    rows: &[[String; N]],
+    rows: &[impl AsRef<[String]>],
 ) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(columns.map(Cell::new));
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(columns.into_iter().map(Cell::new));
     for number in right {
         if let Some(column) = table.column_mut(*number) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     for row in rows {
-        table.add_row(row.iter().map(|text| visible(text)));
+        table.add_row(row.as_ref().iter().map(|text| visible(text)));
     }
     table.trim_fmt()
 }
@@ -76,21 +79,81 @@ fn value_text(value: &serde_json::Value) -> String {
     }
 }
 
-/// Trips, a line per trip.
-pub(crate) fn list(trips: &[TripJson]) -> String {
-    let cells = |trip: &TripJson| {
-        [
-            trip.id.clone(),
-            trip.start_time.clone(),
-            trip.end_time.clone(),
-            trip.samples.to_string(),
-            format!("{:.1}", trip.distance_m / 1e3),
-            trip.driver.clone().unwrap_or_default(),
-            trip.absorbed.len().to_string(),
-        ]
+/// A duration in seconds as text, such as 1d2h47m9.162s.
+pub(crate) fn duration(seconds: f64) -> String {
+    let sign = if seconds < 0.0 { "-" } else { "" };
+    #[expect(clippy::cast_possible_truncation, reason = "it was whole milliseconds")]
+    let ms = (seconds.abs() * 1e3).round() as i64;
+    let (days, hours) = (ms / DAY_MS, ms / 3_600_000 % 24);
+    let (minutes, rest) = (ms / 60_000 % 60, ms % 60_000);
+    let rest = match rest % 1000 {
+        0 => format!("{}s", rest / 1000),
+        ms => format!("{}.{ms:03}s", rest / 1000),
     };
-    let columns = ["id", "start_time", "end_time", "samples", "km", "driver", "absorbed"];
-    rows(columns, &[3, 4, 6], &trips.iter().map(cells).collect::<Vec<_>>())
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{sign}{rest}"),
+        (0, 0, _) => format!("{sign}{minutes}m{rest}"),
+        (0, ..) => format!("{sign}{hours}h{minutes}m{rest}"),
+        _ => format!("{sign}{days}d{hours}h{minutes}m{rest}"),
+    }
+}
+
+/// A column of a list: its name, and the text of a trip or stop.
+type ListColumn = (&'static str, fn(&TripJson, &Extras) -> String);
+
+const LIST: [ListColumn; 6] = [
+    ("id", |it, _| it.id.clone()),
+    ("start_time", |it, _| it.start_time.clone()),
+    ("end_time", |it, _| it.end_time.clone()),
+    ("duration", |it, _| duration(it.duration_s)),
+    ("idle", |it, _| it.idle_s.map_or_else(String::new, duration)),
+    ("parked", |it, _| duration(it.parked_s)),
+];
+
+const TRIPS: [ListColumn; 3] = [
+    ("km", |it, _| format!("{:.1}", it.distance_m / 1e3)),
+    ("driver", |it, _| it.driver.clone().unwrap_or_default()),
+    ("absorbed", |it, _| it.absorbed.len().to_string()),
+];
+
+/// Of lists with both.
+const KIND: ListColumn = ("kind", |it, _| it.kind.clone());
+
+/// Of lists with stops.
+const PLACE: ListColumn = ("place", |it, _| format!("{:.5}, {:.5}", it.start.lat, it.start.lon));
+
+/// Of lists that ask for them.
+const SILENCE: [ListColumn; 2] = [
+    ("silence", |_, it| it.silence_s.flatten().map_or_else(String::new, duration)),
+    ("silence_km", |_, it| {
+        it.silence_m.flatten().map_or_else(String::new, |m| format!("{:.1}", m / 1e3))
+    }),
+];
+
+/// Trips and stops, a line for each.
+pub(crate) fn list(found: &[(TripJson, &Extras)]) -> String {
+    let (mut has_trips, mut has_stops) = (found.is_empty(), false);
+    for (trip, _) in found {
+        has_stops |= trip.kind == Kind::Stop.name();
+        has_trips |= trip.kind == Kind::Trip.name();
+    }
+    let has_silence = found.iter().any(|(_, extras)| extras.silence_s.is_some());
+    let columns: Vec<_> = LIST
+        .into_iter()
+        .chain((has_trips && has_stops).then_some(KIND))
+        .chain(has_trips.then_some(TRIPS).into_iter().flatten())
+        .chain(has_stops.then_some(PLACE))
+        .chain(has_silence.then_some(SILENCE).into_iter().flatten())
+        .collect();
+    let is_number = |name: &str| {
+        ["duration", "idle", "parked", "km", "absorbed", "silence", "silence_km"].contains(&name)
+    };
+    let right: Vec<_> = (0..columns.len()).filter(|&at| is_number(columns[at].0)).collect();
+    let row = |(trip, extras): &(TripJson, &Extras)| {
+        columns.iter().map(|(_, text)| text(trip, extras)).collect::<Vec<_>>()
+    };
+    let names = columns.iter().map(|(name, _)| *name);
+    rows(names, &right, &found.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Names and values, a line per pair.

@@ -12,6 +12,7 @@ use crate::model::tag::{TagKey, TagProblem, TagValue};
 use crate::ops::lookup;
 use crate::ops::tags::{self, TagCondition, TagError, TagTarget, TagWriter};
 use crate::ops::{InvalidRequest, NoResult};
+use crate::store::Kinds;
 use crate::views::{TripTagJson, trip_tags};
 
 const EXAMPLES: &str = "\
@@ -72,7 +73,7 @@ pub(crate) async fn run(
     let store = settings.reader().await?;
     let feed = TagFeed::of_store(&store, || settings.brokers()).await?;
     let format = printer.format(&args.output);
-    let found = lookup::by_id(&store, &args.id).await?;
+    let found = lookup::by_id(&store, &args.id, Kinds::Trips).await?;
     let mut tags = TagWriter {
         store: lookup::of_store(&store),
         feed: feed.as_ref(),

@@ -52,8 +52,7 @@ pub(crate) struct TripsArgs {
     /// Print at most N trips
     #[arg(long, value_name = "N", value_parser = at_least(1_usize))]
     pub limit: Option<usize>,
-    /// Add the time and the way from the trip or stop before, which no sample shows (not in tables
-    /// and parquet)
+    /// Add the time and the way from the trip or stop before, which no sample shows
     #[arg(long, requires = "device")]
     pub silence: bool,
     #[command(flatten)]
@@ -182,10 +181,11 @@ impl TripsArgs {
             (None, None) => " overlaps these times".to_owned(),
         };
         let around = trip_list::times_around(store, device, self.kind.kind, span).await?;
-        let (one, what) = match self.kind.kind {
-            Kinds::Trips => ("trip", "trips"),
-            Kinds::Stops => ("stop", "stops"),
-            Kinds::All => ("trip or stop", "trips or stops"),
+        let one = self.kind.kind.noun();
+        let what = match self.kind.kind {
+            Kinds::Trips => "trips",
+            Kinds::Stops => "stops",
+            Kinds::All => "trips or stops",
         };
         let around: Vec<_> =
             around.into_iter().flatten().map(|time_ms| zone.day_of(time_ms).to_string()).collect();

@@ -10,8 +10,8 @@ use crate::identity::AnyId;
 use crate::model::scalar::Version;
 use crate::model::time::format_time;
 use crate::ops::lookup::{FoundTrip, Fresh, NoTrip};
-use crate::store::fresh::FreshStore;
-use crate::store::{AnyStore, Forget, LookupResult, TripStore as _};
+use crate::store::fresh::{FreshRow, FreshStore};
+use crate::store::{AnyStore, Forget, Kinds, LookupResult, TripStore as _};
 
 impl App {
     /// The store, behind the memory of the daemon if this process has one.
@@ -86,9 +86,19 @@ pub(super) async fn find(
         None => None,
     };
     require(min_version, owner.as_ref(), |version| found.covers(version))?;
-    let found = FoundTrip::new(found, text, id.t_star_ms());
-    let found = found.map_err(|none| no_trip(none, owner.as_ref()))?;
-    Ok(IdLookup { id, found, owner })
+    let is_fresh = found.is_fresh;
+    match FoundTrip::new(found, (text, id.t_star_ms()), Kinds::Trips) {
+        Ok(found) => Ok(IdLookup { id, found, owner }),
+        Err(none) => {
+            let stop = match &none {
+                NoTrip::Other { row, .. } => Some((**row).clone()),
+                NoTrip::Gone { .. } | NoTrip::Unknown { .. } => None,
+            };
+            let problem = no_trip(none, owner.as_ref());
+            let Some(row) = stop else { return Err(problem) };
+            Err(problem.with("stop", app.answer_for(FreshRow { row, is_fresh }).await?))
+        }
+    }
 }
 
 pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
@@ -101,7 +111,7 @@ pub(super) fn gone(device_id: &str, forget: &Forget) -> Problem {
 pub(super) fn no_trip(none: NoTrip, owner: Option<&String>) -> Problem {
     match none {
         NoTrip::Gone { device_id, forget } => gone(&device_id, &forget),
-        NoTrip::Stop { .. } | NoTrip::Unknown { .. } => {
+        NoTrip::Other { .. } | NoTrip::Unknown { .. } => {
             Problem::new(StatusCode::NOT_FOUND, "no_trip", none).with_owner(owner)
         }
     }

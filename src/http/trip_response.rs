@@ -9,8 +9,10 @@ use utoipa::ToSchema;
 use super::app::App;
 use super::budget::MAX_ANSWER;
 use super::problem::Problem;
+use crate::ops::tags;
 use crate::ops::trip_page::{MIN_SAMPLE, approximate_size};
 use crate::store::TripRow;
+use crate::store::fresh::FreshRow;
 use crate::views::{Detail, Extras, Form, TagValues, TripJson, TripWriter};
 
 /// Maximum size of a list of trips, about, in bytes; the rest is on the next page.
@@ -76,6 +78,12 @@ impl App {
         let is_large = approximate_size(&row) > LARGE;
         let trip = self.run_if(is_large, move || TripJson::from_row(&row)).await?;
         Ok(TripAnswer { trip, extras })
+    }
+
+    /// A trip or stop that was found, as lists have it.
+    pub(super) async fn answer_for(&self, found: FreshRow) -> Result<TripAnswer, Problem> {
+        let tags = tags::values(&*self.store()?, &found.row).await?;
+        self.list_item(found.row, found.is_fresh, tags).await
     }
 
     /// Runs work on a blocking thread if it is large.

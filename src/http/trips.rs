@@ -13,7 +13,7 @@ use super::app::App;
 use super::body::{Limited, MAX_LOOKUP, require_json};
 use super::call::{Call, Segments};
 use super::clients::{ClientKey, ClientSlot, Peer};
-use super::descriptions::{DetailParams, MIN_VERSION, NOT_YET, TRIP_ID};
+use super::descriptions::{DetailParams, MIN_VERSION, NOT_YET, TRIP_ID, ZoneParam};
 use super::examples::{DEVICE, explanation, retired_trip, time, trip};
 use super::fresh::{IdLookup, find, gone, require};
 use super::params::Moment;
@@ -80,6 +80,7 @@ pub(crate) struct PairAnswers {
             description = "Device id", example = "truck-17"),
         ("at" = Moment, Query, description = "RFC 3339 with any offset, or ms since 1970",
             example = "2026-11-20T21:38:00Z"),
+        ZoneParam,
         DetailParams,
         ("min_version" = Option<i64>, Query, minimum = 0, description = MIN_VERSION),
     ),
@@ -94,7 +95,8 @@ pub(crate) struct PairAnswers {
 pub(crate) async fn lookup(mut call: Call) -> Result<Response, Problem> {
     let (app, params) = (&call.app, &mut call.params);
     let device = params.required("device", |text| DeviceId::new(text));
-    let at_ms = params.required("at", parse_time).map(DeviceTime);
+    let zone = params.zone();
+    let at_ms = params.required("at", |text| zone.parse_time(text));
     let (detail, min_version) = (params.detail(), params.min_version());
     params.finish()?;
     let (device, at_ms) = device.zip(at_ms).expect("they have no fault");
@@ -134,8 +136,12 @@ async fn miss(
         return Ok(no_device(device));
     };
     let Neighbours { previous, next, missing, .. } = around;
-    let (previous, next) = (neighbour(app, previous).await?, neighbour(app, next).await?);
-    let around = [previous, neighbour(app, stop).await?, next];
+    let mut around = [None, None, None];
+    for (found, answer) in [previous, stop, next].into_iter().zip(&mut around) {
+        if let Some(found) = found {
+            *answer = Some(app.answer_for(found).await?);
+        }
+    }
     Ok(no_trip_at(device, &format_time(at_ms.ms()), around, missing.trips))
 }
 
@@ -154,12 +160,6 @@ fn no_trip_at(device: &str, at: &str, around: [Option<TripAnswer>; 3], skipped: 
 pub(super) fn no_device(device: &str) -> Problem {
     let detail = format!("no sample of device `{device}` is stored; see /v1/devices");
     Problem::new(StatusCode::NOT_FOUND, "no_device", detail)
-}
-
-async fn neighbour(app: &App, found: Option<FreshRow>) -> Result<Option<TripAnswer>, Problem> {
-    let Some(found) = found else { return Ok(None) };
-    let tags = tags::values(&*app.store()?, &found.row).await?;
-    app.list_item(found.row, found.is_fresh, tags).await.map(Some)
 }
 
 /// Looks up a time of a device, and records how long it takes.

@@ -7,10 +7,12 @@ use crate::identity::{AnyId, DeviceId, IdError};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::model::visible::{shell_word, visible};
+use crate::model::zone::Zone;
 use crate::pipeline::daemon::LiveWorkers;
+use crate::segment::Kind;
 use crate::store::fresh::{FreshLookup, FreshRow, FreshStore};
 use crate::store::skip::{Missing, collecting};
-use crate::store::{AnyStore, Forget, LookupResult, StoreError, TripRow, TripStore as _};
+use crate::store::{AnyStore, Forget, Kinds, LookupResult, StoreError, TripRow, TripStore as _};
 use crate::views::{Match, text_id};
 
 /// A store, behind the memory of the daemon if this process has one.
@@ -46,13 +48,13 @@ pub enum NoTrip {
         /// The forget that erased it.
         forget: Forget,
     },
-    /// A stop covers its time.
-    #[error("no trip has the id `{id}`: {}", stands(stop))]
-    Stop {
+    /// A stop covers its time, or a trip, and only the other was asked for.
+    #[error("no {} has the id `{id}`: {}", other_kind(row), state(row, Zone::UTC))]
+    Other {
         /// The id of the request.
         id: String,
-        /// The stop.
-        stop: Box<TripRow>,
+        /// The trip or stop.
+        row: Box<TripRow>,
     },
     /// No trip covers its time.
     #[error("no trip has the id `{id}`: no trip of its device covers {time}")]
@@ -65,17 +67,24 @@ pub enum NoTrip {
 }
 
 impl FoundTrip {
-    /// The trip that was found by an id, which has the time `t_star_ms`.
+    /// The trip that was found by an id, which has the time `t_star_ms`; a stop if these kinds have
+    /// it.
     ///
     /// # Errors
-    /// No trip covers the time, or its trips were erased.
-    pub fn new(found: FreshLookup, id: &str, t_star_ms: DeviceTime) -> Result<Self, NoTrip> {
+    /// None covers the time, or those of the time were erased.
+    pub fn new(
+        found: FreshLookup,
+        (id, t_star_ms): (&str, DeviceTime),
+        kinds: Kinds,
+    ) -> Result<Self, NoTrip> {
         match found.result {
-            LookupResult::Trip(row) => {
+            LookupResult::Trip(row) | LookupResult::Stop(row) if kinds.has(row.kind) => {
                 let (matched, is_fresh) = (Match::classify(t_star_ms, &row), found.is_fresh);
                 Ok(Self { row, t_star_ms, matched, is_fresh })
             }
-            LookupResult::Stop(stop) => Err(NoTrip::Stop { id: id.to_owned(), stop }),
+            LookupResult::Trip(row) | LookupResult::Stop(row) => {
+                Err(NoTrip::Other { id: id.to_owned(), row })
+            }
             LookupResult::Gone { device_id, forget } => Err(NoTrip::Gone { device_id, forget }),
             LookupResult::Unknown => {
                 Err(NoTrip::Unknown { id: id.to_owned(), time: format_time(t_star_ms.ms()) })
@@ -123,16 +132,16 @@ impl Neighbours {
         Ok(Some(Self { previous, next, missing, is_erased }))
     }
 
-    /// The trips as text.
-    fn text(&self) -> anyhow::Result<String> {
+    /// The trips as text, with times in a zone.
+    fn text(&self, zone: Zone) -> anyhow::Result<String> {
         let named = |row: &TripRow| text_id(&row.device_id, row.t_star_ms);
         let mut parts = Vec::new();
         if let Some(FreshRow { row, .. }) = &self.previous {
-            let end = format_time(row.end_ms.ms());
+            let end = zone.text(row.end_ms);
             parts.push(format!("the trip before is {}, which ends {end}", named(row)?));
         }
         if let Some(FreshRow { row, .. }) = &self.next {
-            let start = format_time(row.start_ms.ms());
+            let start = zone.text(row.start_ms);
             parts.push(format!("the trip after is {}, which starts {start}", named(row)?));
         }
         parts.extend(self.missing.problem());
@@ -144,49 +153,66 @@ impl Neighbours {
     }
 }
 
-/// Finds the trip of a device that covers a time (ms since 1970).
+/// Finds the trip of a device that covers a time (ms since 1970); a stop if these kinds have it.
+/// Errors have their times in a zone.
 ///
 /// # Errors
-/// The store cannot be read, no trip covers the time, or its trips were erased.
+/// The store cannot be read, none covers the time, or those of the time were erased.
 pub async fn by_time(
     store: &AnyStore,
-    device_id: &DeviceId,
-    time_ms: DeviceTime,
+    (device_id, time_ms): (&DeviceId, DeviceTime),
+    kinds: Kinds,
+    zone: Zone,
 ) -> anyhow::Result<TripRow> {
     let store = of_store(store);
-    let stop = match store.find_at(device_id, time_ms).await?.result {
-        LookupResult::Trip(row) => return Ok(*row),
+    let (what, state) = match store.find_at(device_id, time_ms).await?.result {
+        LookupResult::Trip(row) | LookupResult::Stop(row) if kinds.has(row.kind) => {
+            return Ok(*row);
+        }
         LookupResult::Gone { device_id, forget } => {
             return Err(NoResult(NoTrip::Gone { device_id, forget }.to_string()).into());
         }
-        LookupResult::Stop(stop) => format!(": {}", stands(&stop)),
-        LookupResult::Unknown => String::new(),
+        LookupResult::Trip(row) | LookupResult::Stop(row) => {
+            (other_kind(&row), format!(": {}", state(&row, zone)))
+        }
+        LookupResult::Unknown => (kinds.noun(), String::new()),
     };
     let Some(around) = Neighbours::find(&store, device_id, time_ms).await? else {
         return Err(trip_list::unknown_device(store.store(), device_id).await?.into());
     };
-    let (device, time, around) = (visible(device_id), format_time(time_ms.ms()), around.text()?);
-    Err(NoResult(format!("no trip of device `{device}` covers {time}{stop}; {around}")).into())
+    let (device, time, around) = (visible(device_id), zone.text(time_ms), around.text(zone)?);
+    Err(NoResult(format!("no {what} of device `{device}` covers {time}{state}; {around}")).into())
 }
 
-/// A stop that covers the time of a request.
-fn stands(stop: &TripRow) -> String {
-    let [start, end] = [stop.start_ms, stop.end_ms].map(|it| format_time(it.ms()));
-    format!("it stands from {start} to {end}")
+/// What a trip or stop that covers a time is not.
+fn other_kind(row: &TripRow) -> &'static str {
+    match row.kind {
+        Kind::Trip => Kind::Stop.name(),
+        Kind::Stop => Kind::Trip.name(),
+    }
 }
 
-/// Finds the trip that covers the time of an id.
+/// What the device does in a trip or stop, with times in a zone.
+fn state(row: &TripRow, zone: Zone) -> String {
+    let does = match row.kind {
+        Kind::Trip => "is on a trip",
+        Kind::Stop => "stands",
+    };
+    format!("it {does} from {} to {}", zone.text(row.start_ms), zone.text(row.end_ms))
+}
+
+/// Finds the trip that covers the time of an id; a stop if these kinds have it.
 ///
 /// # Errors
-/// The id is malformed, the store cannot be read, no trip covers the time, or its trips were
+/// The id is malformed, the store cannot be read, none covers the time, or those of the time were
 /// erased.
-pub async fn by_id(store: &AnyStore, id: &str) -> anyhow::Result<FoundTrip> {
+pub async fn by_id(store: &AnyStore, id: &str, kinds: Kinds) -> anyhow::Result<FoundTrip> {
     let store = of_store(store);
     let parsed = match AnyId::parse(id) {
         Ok(parsed) => parsed,
         Err(error) => return Err(not_an_id(&store, id, &error).await?.into()),
     };
-    let found = FoundTrip::new(store.find(&parsed).await?, id, parsed.t_star_ms());
+    let found = FoundTrip::new(store.find(&parsed).await?, (id, parsed.t_star_ms()), kinds);
     Ok(found.map_err(|none| NoResult(none.to_string()))?)
 }
 

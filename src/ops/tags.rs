@@ -8,7 +8,7 @@ use crate::log::changes::{AnnounceError, TagFeed};
 use crate::model::scalar::DeviceTime;
 use crate::model::tag::{MAX_KEYS, Revision, Tag, TagKey, TagValue, TripTag, TripTags, resolve};
 use crate::segment::Kind;
-use crate::store::{SideTables, StoreError, TripRow, TripStore};
+use crate::store::{Kinds, SideTables, StoreError, TripRow, TripStore};
 use crate::views::{Match, TagValues, ViewError, tag_values};
 
 /// Attempts at a write while others write the same tag.
@@ -216,7 +216,7 @@ impl TagWriter<'_> {
         let (store, (text, id)) = (self.store.store(), self.id);
         let written = set(store, &self.target, tag, condition, now_ms).await?;
         // A forget that ran meanwhile does not know of the tag.
-        match FoundTrip::new(self.store.find(id).await?, text, id.t_star_ms()) {
+        match FoundTrip::new(self.store.find(id).await?, (text, id.t_star_ms()), Kinds::Trips) {
             Ok(found) => self.target = TagTarget::new(&found.row, found.t_star_ms),
             Err(none) => {
                 store.delete_tag(&self.target.device_id, &written.tag).await?;

@@ -14,6 +14,7 @@ mod import;
 pub mod input;
 pub mod inspect;
 mod malformed;
+mod stops;
 mod values;
 mod xml;
 pub mod zones;

@@ -17,7 +17,7 @@ fn a_late_fleet_has_the_figures_that_the_readme_states() {
         ("extended its end", 46.0),
         ("fell inside", 34.0),
         ("extended its beginning", 19.0),
-        ("joined two trips", 1.0),
+        ("joined it to another", 1.0),
         ("device + t_star", 1.0),
         ("device + start ", 20.0),
         ("device + end", 47.0),
@@ -31,7 +31,7 @@ fn a_late_fleet_has_the_figures_that_the_readme_states() {
 fn the_demo_shows_a_merged_trip_and_a_split_one() {
     let folder = tempfile::tempdir().unwrap();
     let shown = run("tstar demo", folder.path());
-    for words in ["joined two trips", "retired", "has split a trip", "has kept its id"] {
+    for words in ["joined it to another", "retired", "has split a trip", "has kept its id"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let again = run("tstar demo", folder.path());

@@ -66,6 +66,15 @@ named! {
 }
 
 impl Kinds {
+    /// What one of them is called.
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Trips | Self::Stops => self.name(),
+            Self::All => "trip or stop",
+        }
+    }
+
     /// Whether segments of a kind are wanted.
     #[must_use]
     pub fn has(self, kind: Kind) -> bool {
