@@ -8,11 +8,11 @@ use super::table;
 use super::times::parse_range;
 use crate::identity::DeviceId;
 use crate::model::scalar::{DAY_MS, DeviceTime};
-use crate::model::zone::Zone;
+use crate::model::zone::{CLOCKS_BACK_MS, Zone};
 use crate::ops::summary::{
     SUMMARY_COLUMNS, SummaryError, SummaryKey, SummaryRequest, SummaryRow, SumsJson, sum_up,
 };
-use crate::ops::{BadData, InvalidRequest};
+use crate::ops::{BadData, InvalidRequest, trip_list};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,12 +35,12 @@ pub(crate) struct SummaryArgs {
     #[arg(long, value_name = "KEY", default_value = "day", value_parser = SummaryKey::from_name)]
     pub by: SummaryKey,
     /// This day
-    #[arg(long, value_name = "YYYY-MM-DD", required_unless_present = "from")]
+    #[arg(long, value_name = "YYYY-MM-DD", required_unless_present_any = ["from", "to"])]
     pub day: Option<String>,
     /// From this time on
     #[arg(long, value_name = "TIME", conflicts_with = "day", requires = "to")]
     pub from: Option<String>,
-    /// Up to this time, inclusive, at most 366 days after --from
+    /// Up to this time, of a date its first moment, at most 366 days after --from
     #[arg(long, value_name = "TIME", conflicts_with = "day", requires = "from")]
     pub to: Option<String>,
     /// Only trips and stops of this device
@@ -61,10 +61,12 @@ impl SummaryArgs {
             return Ok(zone.day(day)?.span());
         }
         let span = match parse_range(self.from.as_deref(), self.to.as_deref(), zone)? {
-            (Some(from_ms), Some(to_ms)) => (DeviceTime(from_ms), DeviceTime(to_ms)),
+            (Some(from_ms), Some(to_ms)) => {
+                (DeviceTime(from_ms), DeviceTime(to_ms).saturating_sub(1))
+            }
             _ => return Err(InvalidRequest("pass --day, or --from and --to".into()).into()),
         };
-        if span.1 - span.0 > MAX_DAYS * DAY_MS {
+        if span.1.ms().saturating_sub(span.0.ms()) > MAX_DAYS * DAY_MS + CLOCKS_BACK_MS {
             let problem = format!("--to is more than {MAX_DAYS} days after --from");
             return Err(InvalidRequest(problem).into());
         }
@@ -81,9 +83,13 @@ pub(crate) async fn run(
     let settings = context.settings(&[&args.zone.0, &args.server.0])?;
     let zone = settings.tz;
     let device = args.device.as_deref().map(DeviceId::new).transpose()?;
-    let device = device.map(DeviceId::into_string);
-    let request = SummaryRequest { span: args.span(zone)?, device, by: args.by, zone };
+    let span = args.span(zone)?;
     let store = settings.reader().await?;
+    if let Some(device) = &device {
+        trip_list::check_known(&store, device).await?;
+    }
+    let device = device.map(DeviceId::into_string);
+    let request = SummaryRequest { span, device, by: args.by, zone };
     let found = sum_up(&store, &request).await.map_err(|error| match error {
         SummaryError::Store(error) => anyhow::Error::from(error),
         too_many => InvalidRequest(too_many.to_string()).into(),

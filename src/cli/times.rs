@@ -10,6 +10,9 @@ use crate::ops::InvalidRequest;
 /// Numbers of ten digits: seconds since 2001, but ms of the first months of 1970.
 pub(crate) const SECONDS_SINCE_2001: Range<i64> = 1_000_000_000..10_000_000_000;
 
+/// Numbers that are dates, such as 20251120.
+const DATES: RangeInclusive<i64> = 19_700_101..=21_001_231;
+
 /// Numbers that are years.
 const YEARS: RangeInclusive<i64> = 1970..=2100;
 
@@ -32,6 +35,8 @@ pub(crate) fn check_unit(flag: &str, text: &str) -> Result<(), InvalidRequest> {
     let meant = if SECONDS_SINCE_2001.contains(&number) {
         let ms = number * 1000;
         format!("for seconds, write {} or {ms}", format_time(ms))
+    } else if DATES.contains(&number) && text.len() == 8 {
+        format!("for the day, write {}-{}-{}", &text[..4], &text[4..6], &text[6..])
     } else if YEARS.contains(&number) {
         format!("for the year, write {number}-01-01T00:00:00Z")
     } else {

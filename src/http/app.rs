@@ -24,6 +24,9 @@ use crate::views::is_open;
 /// Maximum concurrent lookups of many pairs; more wait.
 const MAX_BULK_LOOKUPS: usize = 4;
 
+/// Maximum concurrent summaries.
+const MAX_SUMMARIES: usize = 4;
+
 /// Options of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -55,6 +58,9 @@ pub struct App {
     /// requests wait for few of theirs.
     pub(super) bulk_lookups: Semaphore,
     pub(super) client_lookups: PerClient<ClientKey>,
+    /// Bounds the summaries, each of which may read for seconds. None waits, or they would take the
+    /// places of other requests.
+    pub(super) summaries: Semaphore,
     pub(super) sessions: Sessions,
     /// Limits what is logged of refusals and logins.
     pub(super) audit: Limited,
@@ -89,6 +95,7 @@ impl App {
             workers: Arc::new(Semaphore::new(workers)),
             bulk_lookups: Semaphore::new(MAX_BULK_LOOKUPS),
             client_lookups: PerClient::default(),
+            summaries: Semaphore::new(MAX_SUMMARIES),
             sessions: Sessions::default(),
             audit: Limited::default(),
             log: None,

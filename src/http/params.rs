@@ -8,7 +8,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::problem::{ParamError, Problem};
 use crate::identity::{DeviceId, TripId, device_of_token};
 use crate::model::scalar::DeviceTime;
-use crate::model::zone::{LocalDay, Zone};
+use crate::model::zone::{CLOCKS_BACK_MS, LocalDay, Zone};
 use crate::ops::trip_filter::MAX_DISTANCE_M;
 use crate::store::Order;
 use crate::timeline::DAY_MS;
@@ -23,9 +23,38 @@ pub(crate) const MAX_LIMIT: usize = 1000;
 /// Maximum number of days of a span of all devices.
 const MAX_DAYS: i64 = 31;
 
-/// Maximum length of such a span, ms: the days of October have an hour more where clocks are put
-/// back.
-const MAX_SPAN_MS: i64 = MAX_DAYS * DAY_MS + 3_600_000;
+/// Maximum length of such a span, ms.
+const MAX_SPAN_MS: i64 = MAX_DAYS * DAY_MS + CLOCKS_BACK_MS;
+
+/// The fault of a request with both.
+const DAY_OR_SPAN: &str = "give either a day, or from and to";
+
+/// The span of a question about all devices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FleetSpan {
+    /// A day.
+    Day(LocalDay),
+    /// From a time to another one, both inclusive.
+    Times(DeviceTime, DeviceTime),
+}
+
+impl FleetSpan {
+    /// Its first and its last millisecond.
+    pub(crate) fn ends(self) -> (DeviceTime, DeviceTime) {
+        match self {
+            Self::Day(day) => day.span(),
+            Self::Times(from_ms, to_ms) => (from_ms, to_ms),
+        }
+    }
+
+    /// The same for sums of durations, to which the time at its end adds nothing.
+    pub(crate) fn ends_of_sums(self) -> (DeviceTime, DeviceTime) {
+        match self {
+            Self::Day(day) => day.span(),
+            Self::Times(from_ms, to_ms) => (from_ms, to_ms.saturating_sub(1)),
+        }
+    }
+}
 
 /// A number above 0, up to a maximum.
 pub(crate) fn positive(text: &str, max: f64, what: &str) -> Result<f64, String> {
@@ -97,16 +126,29 @@ impl Params {
         self.read("tz", Zone::from_name).unwrap_or_default()
     }
 
+    /// The span of a question about one device: a day, or `from` and `to`, which are optional.
+    pub(crate) fn device_span(&mut self, zone: Zone) -> (DeviceTime, DeviceTime) {
+        let (day, span) = (self.day(zone), self.span(zone));
+        match day {
+            Some(_) if span != (DeviceTime::MIN, DeviceTime::MAX) => {
+                self.fault("day", DAY_OR_SPAN);
+                span
+            }
+            Some(day) => day.span(),
+            None => span,
+        }
+    }
+
     /// The span from `from` to `to`, ms since 1970, both inclusive and optional. It is empty if
     /// `from` is later than `to`.
-    pub(crate) fn span(&mut self, zone: Zone) -> (DeviceTime, DeviceTime) {
+    fn span(&mut self, zone: Zone) -> (DeviceTime, DeviceTime) {
         let from_ms = self.read("from", |text| zone.parse_time(text)).unwrap_or(DeviceTime::MIN);
         let to_ms = self.read("to", |text| zone.parse_time(text)).unwrap_or(DeviceTime::MAX);
         (from_ms, to_ms)
     }
 
     /// The span of a question about all devices: a day, or `from` and `to`. `None` after a fault.
-    pub(crate) fn fleet_span(&mut self, zone: Zone) -> Option<(DeviceTime, DeviceTime)> {
+    pub(crate) fn fleet_span(&mut self, zone: Zone) -> Option<FleetSpan> {
         let day = self.day(zone);
         let span = self.span(zone);
         if self.has_fault("day") || self.has_fault("from") || self.has_fault("to") {
@@ -115,18 +157,18 @@ impl Params {
         let (from_ms, to_ms) = span;
         let (has_from, has_to) = (from_ms != DeviceTime::MIN, to_ms != DeviceTime::MAX);
         let problem = match day {
-            Some(day) if !has_from && !has_to => return Some(day.span()),
-            Some(_) => ("day", "give either a day, or from and to".to_owned()),
+            Some(day) if !has_from && !has_to => return Some(FleetSpan::Day(day)),
+            Some(_) => ("day", DAY_OR_SPAN.to_owned()),
             None if !has_from => {
                 let what = "required for trips of all devices: from and to, or day=2026-11-20";
                 ("from", what.to_owned())
             }
             None if !has_to => ("to", "required with from".to_owned()),
             None if to_ms < from_ms => ("to", "it is earlier than from; swap them".to_owned()),
-            None if to_ms - from_ms > MAX_SPAN_MS => {
+            None if to_ms.ms().saturating_sub(from_ms.ms()) > MAX_SPAN_MS => {
                 ("to", format!("more than {MAX_DAYS} days after from; ask for fewer"))
             }
-            None => return Some(span),
+            None => return Some(FleetSpan::Times(from_ms, to_ms)),
         };
         self.fault(problem.0, problem.1);
         None

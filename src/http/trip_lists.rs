@@ -31,6 +31,7 @@ pub(crate) const OF_DEVICE: &str = "/v1/devices/{token}/trips";
             description = "The device id, percent-encoded, or its token: each byte other than A-Z a-z 0-9 . _ - written as ~hh", example = "truck-17"),
         ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later"),
         ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier"),
+        ("day" = Option<String>, Query, format = "date", description = "Day, instead of `from` and `to`", example = "2026-11-20"),
         ("order" = Option<String>, Query, pattern = "^(asc|desc)$", description = "Order by start time: asc (default) or desc"),
         ListParams,
         ("silence" = Option<bool>, Query, description = "Add the time and the way from the trip or stop before, which no sample shows, as `silence_s` and `silence_m`"),
@@ -53,7 +54,7 @@ async fn list_device(mut call: Call, token: &str, form: Form) -> Result<Response
     let (app, params) = (&*call.app, &mut call.params);
     let device = params.token(token);
     let zone = params.zone();
-    let ((mut from_ms, mut to_ms), order) = (params.span(zone), params.order());
+    let ((mut from_ms, mut to_ms), order) = (params.device_span(zone), params.order());
     let (options, cursor) = (params.list_options(form, zone), params.cursor());
     let min_version = params.min_version();
     let has_silences = params.flag("silence");
@@ -112,7 +113,7 @@ async fn list_fleet(mut call: Call, form: Form) -> Result<Response, Problem> {
     let span = params.fleet_span(zone);
     let (options, cursor) = (params.list_options(form, zone), params.cursor());
     params.finish()?;
-    let span = span.expect("it has no fault");
+    let span = span.expect("it has no fault").ends();
     let store = app.store()?;
     let changes = cursor.is_none().then(|| app.changes_cursor()).flatten();
     let mut page = TripPage::new(of_store(&store), options.request());

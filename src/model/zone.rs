@@ -16,6 +16,10 @@ use crate::identity::TEXT_TIMES_MS;
 /// Version of the tables of this program, such as `2025b`.
 pub const ZONE_TABLES: &str = IANA_TZDB_VERSION;
 
+/// How much longer a span of local days is in which clocks are put back, ms: at most an hour in
+/// any year that samples have.
+pub(crate) const CLOCKS_BACK_MS: i64 = 3_600_000;
+
 /// A name that no time zone has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -139,14 +143,17 @@ impl Zone {
     pub fn parse_time(self, text: &str) -> Result<DeviceTime, ZonedError> {
         let error = match parse_time(text) {
             Ok(time_ms) => return Ok(DeviceTime(time_ms)),
+            Err(_) if self.is_utc() && parse_clock(text).is_some() => {
+                let problem = "has no offset; add one, such as `Z` for UTC, or name a time zone";
+                return Err(ZonedError::Local(format!("time {} {problem}", short(text))));
+            }
             Err(error) if self.is_utc() => return Err(error.into()),
             Err(error) => error,
         };
         if date_of(text).is_ok() {
             return Ok(self.day(text)?.start_ms());
         }
-        let local = parse_local(text).or_else(|| parse_local(&format!("{text}:00")));
-        let local = local.ok_or(error)?;
+        let local = parse_clock(text).ok_or(error)?;
         match self.instants(local) {
             LocalResult::Single(time) => Ok(DeviceTime(time.timestamp_millis())),
             LocalResult::Ambiguous(first, second) => Err(ZonedError::Local(format!(
@@ -245,6 +252,11 @@ impl LocalDay {
 pub(crate) fn parse_local(text: &str) -> Option<NaiveDateTime> {
     let time = DateTime::parse_from_rfc3339(&format!("{text}Z")).ok()?;
     Some(time.naive_utc())
+}
+
+/// The same, perhaps without seconds.
+fn parse_clock(text: &str) -> Option<NaiveDateTime> {
+    parse_local(text).or_else(|| parse_local(&format!("{text}:00")))
 }
 
 fn date_of(text: &str) -> Result<NaiveDate, MomentError> {
@@ -353,7 +365,7 @@ mod tests {
         let twice = refused(berlin, "2026-10-25T02:30:00");
         assert!(twice.contains("twice") && twice.ends_with("2026-10-25T02:30:00+01:00"), "{twice}");
         assert!(refused(berlin, "8 o'clock").contains("is not a time"));
-        assert!(refused(Zone::UTC, "2026-03-29T08:00:00").contains("is not a time"));
+        assert!(refused(Zone::UTC, "2026-03-29T08:00:00").contains("has no offset; add one"));
         assert!(refused(Zone::UTC, "2026-03-29").contains("is not a time"));
     }
 

@@ -302,7 +302,7 @@ const FAILURE_KINDS: [&str; 11] = [
 ];
 
 /// HTTP limits that end a connection, request or response.
-const HTTP_LIMITS: [&str; 13] = [
+const HTTP_LIMITS: [&str; 14] = [
     "client_answers",
     "client_connections",
     "client_requests",
@@ -316,6 +316,7 @@ const HTTP_LIMITS: [&str; 13] = [
     "slow_request",
     "store",
     "streams",
+    "summaries",
 ];
 
 /// Why HTTP requests are not authorised.

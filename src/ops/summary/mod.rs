@@ -34,6 +34,9 @@ pub(crate) const MAX_SEGMENTS: u64 = 200_000;
 /// Maximum number of rows of a summary.
 pub const MAX_ROWS: usize = 10_000;
 
+/// Maximum size of their keys together, bytes: JSON may have six for each.
+const MAX_KEYS: usize = 1 << 20;
+
 /// What a row of a summary is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SummaryKey {
@@ -87,6 +90,8 @@ pub(crate) struct SpanSums {
     pub missing: Missing,
     /// Number of trips and stops.
     segments: u64,
+    /// Size of the keys, bytes.
+    keys: usize,
 }
 
 /// Why there is no summary.
@@ -99,8 +104,8 @@ pub(crate) enum SummaryError {
     /// There are too many trips and stops.
     #[error("more than {MAX_SEGMENTS} trips and stops; choose a shorter span, or one device")]
     TooManySegments,
-    /// There are too many keys.
-    #[error("more than {MAX_ROWS} rows; choose a shorter span, or one device")]
+    /// There are too many keys, or they are too long.
+    #[error("more than {MAX_ROWS} rows, or 1 MiB of keys; choose a shorter span, or one device")]
     TooManyRows,
 }
 
@@ -181,8 +186,14 @@ impl SpanSums {
             SummaryKey::Driver => piece.driver,
             SummaryKey::Day => Some(request.zone.day_of(piece.start_ms).to_string()),
         };
-        self.rows.entry(key).or_default().add(&piece.sums);
-        if self.rows.len() > MAX_ROWS { Err(SummaryError::TooManyRows) } else { Ok(()) }
+        let size = key.as_ref().map_or(0, String::len);
+        let sums = self.rows.entry(key).or_insert_with(|| {
+            self.keys += size;
+            Sums::default()
+        });
+        sums.add(&piece.sums);
+        let is_too_large = self.rows.len() > MAX_ROWS || self.keys > MAX_KEYS;
+        if is_too_large { Err(SummaryError::TooManyRows) } else { Ok(()) }
     }
 }
 

@@ -81,7 +81,7 @@ fn times_without_an_offset_are_of_the_zone() {
             ran.says(&[says, "write it with an offset, such as"]);
         }
         let ran = folder.run(&format!("{words} --from 2024-03-31T00:15:00")).ends(2);
-        ran.prints_nothing().says(&["`2024-03-31T00:15:00` is not a time"]);
+        ran.prints_nothing().says(&["`2024-03-31T00:15:00` has no offset; add one, such as `Z`"]);
         let ran = folder.run(&format!("{words} --tz europe/berlin")).ends(2).prints_nothing();
         ran.says(&["--tz", "`europe/berlin` is not a time zone", "did you mean `Europe/Berlin`?"]);
     }

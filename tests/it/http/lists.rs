@@ -167,7 +167,7 @@ fn a_summary_equals_the_sums_of_an_export() {
     let all: Vec<_> = all.iter().collect();
     let ms = |it: &Value, name: &str| parse_time(it[name].as_str().unwrap()).unwrap();
     let from = all.iter().map(|it| ms(it, "start_time")).min().unwrap();
-    let to = all.iter().map(|it| ms(it, "end_time")).max().unwrap();
+    let to = all.iter().map(|it| ms(it, "end_time")).max().unwrap() + 1;
     let total = expected(&all);
     assert!(total.iter().take(6).all(|sum| *sum > 0), "{total:?}");
     assert!(all.iter().any(|it| it["idle_s"].is_null()), "all report speeds");
@@ -202,7 +202,7 @@ fn a_summary_equals_the_sums_of_an_export() {
     // In two spans that divide trips and stops.
     let middle = from + (to - from) / 2;
     for by in ["day", "device"] {
-        let mut halves = sums(&format!("from={from}&to={}&by={by}", middle - 1));
+        let mut halves = sums(&format!("from={from}&to={middle}&by={by}"));
         halves.extend(sums(&format!("from={middle}&to={to}&by={by}")));
         assert_eq!(added(&halves), total, "{by}");
     }
@@ -210,7 +210,16 @@ fn a_summary_equals_the_sums_of_an_export() {
     let of_device: Vec<_> = all.iter().copied().filter(|it| it["device_id"] == device).collect();
     let rows = sums(&format!("from={from}&to={to}&device={device}"));
     assert_eq!(added(&rows), expected(&of_device));
-    assert_eq!(sums(&format!("from={from}&to={to}&device=unknown")), [] as [Value; 0]);
+    let unknown = format!("/v1/summary?from={from}&to={to}&device=unknown");
+    server.get(&unknown).fails(404, "no_device");
+    for (from, to) in
+        [(i64::MIN, i64::MAX), (-6_000_000_000_000_000_000, 6_000_000_000_000_000_000)]
+    {
+        for route in ["summary?", "summary?device=truck-1&", "trips?", "devices?"] {
+            let far = server.get(&format!("/v1/{route}from={from}&to={to}"));
+            far.fails(400, "bad_request");
+        }
+    }
     server.get("/v1/summary?by=day").fails(400, "bad_request");
     server.get(&format!("/v1/summary?from={from}&to={to}&by=week")).fails(400, "bad_request");
     // The same on the command line.

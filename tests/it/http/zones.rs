@@ -36,6 +36,17 @@ fn days_and_times_are_those_of_the_zone() {
     };
     assert_eq!(count("from=2024-03-31T00:15:00"), 1);
     assert_eq!(count("from=2024-03-31T00:15:01"), 0);
+    assert_eq!(count("day=2024-03-31"), 1);
+    assert_eq!(count("day=2024-03-30"), 0);
+    let both = format!("/v1/devices/early/trips?day=2024-03-31&from=2024-03-31&{BERLIN}");
+    let faults = server.get(&both).fails(400, "bad_request")["faults"].clone();
+    let either = json!([{"where": "day", "problem": "give either a day, or from and to"}]);
+    assert_eq!(faults, either);
+    let lookup = "/v1/trips/lookup?device=early&at=2024-03-31T00:07";
+    let trip = server.get(&format!("{lookup}&{BERLIN}")).is(200).json();
+    assert_eq!(trip["start_time"], "2024-03-30T23:05:00.000Z");
+    let faults = server.get(lookup).fails(400, "bad_request")["faults"].clone();
+    assert!(faults[0]["problem"].as_str().unwrap().contains("has no offset"), "{faults}");
     // An hour longer than 31 days, as the clocks are put back.
     let october = "from=2024-10-01&to=2024-11-01";
     server.get(&format!("/v1/trips?{october}&{BERLIN}")).is(200);
