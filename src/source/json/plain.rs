@@ -303,15 +303,23 @@ fn number<'v>(text: &[u8]) -> Option<(usize, Value<'v>)> {
     Some((text.len() - after.len(), value))
 }
 
-/// Whether bytes begin with a head. They are compared by words, without a call.
+/// Whether bytes begin with a head. They are compared by words, without a call: that of an iterator
+/// of chunks is one unless it is inlined, which the profile `release` does not do.
 #[inline(always)]
 fn begins(bytes: &[u8], head: &[u8]) -> bool {
     let Some(bytes) = bytes.get(..head.len()) else { return false };
     match head.len() {
         8.. => {
-            let mut words = bytes.chunks_exact(8).zip(head.chunks_exact(8));
-            words.all(|(own, known)| own.first_chunk::<8>() == known.first_chunk::<8>())
-                && bytes.last_chunk::<8>() == head.last_chunk::<8>()
+            let (mut own, mut known) = (bytes, head);
+            while let (Some((one, left)), Some((other, rest))) =
+                (own.split_first_chunk::<8>(), known.split_first_chunk::<8>())
+            {
+                if u64::from_ne_bytes(*one) != u64::from_ne_bytes(*other) {
+                    return false;
+                }
+                (own, known) = (left, rest);
+            }
+            bytes.last_chunk::<8>() == head.last_chunk::<8>()
         }
         4.. => {
             bytes.first_chunk::<4>() == head.first_chunk::<4>()
