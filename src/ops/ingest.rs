@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::ingest_problems::problems;
 pub(crate) use super::ingest_problems::{FirstLetter, ImportProblem};
-use super::ingest_warnings::{ImportWatch, file_cut, guessed_encoding, no_records};
+use super::ingest_warnings::{
+    ImportWatch, file_cut, guessed_encoding, late_in_repeated_hours, no_records,
+};
 pub use super::ingest_warnings::{Warning, conflicting};
 use super::{BadData, Cancel, InvalidRequest, PartialResult, SignalListener, Stopped};
 use crate::log::ReadProgress;
@@ -209,6 +211,7 @@ pub async fn ingest(
     let mut warnings = watch.warnings(&rules, processor.counts(), processor.limited_trips());
     warnings.extend(source.source.cut_files().iter().map(file_cut));
     warnings.extend(guessed_encoding(&source.source.guessed_files()));
+    warnings.extend(late_in_repeated_hours(source.source.late_in_repeated_hours()));
     if stopped.is_none() && processor.counts().delivered == 0 {
         warnings.push(no_records(&names));
     }

@@ -21,7 +21,7 @@ const MAX_SAMPLES: u64 = 100_000;
 pub struct Warning {
     /// `all_skipped`, `conflicting`, `file_cut`, `heartbeat_near_gap`, `max_samples_reached`,
     /// `speed_unit`, `jumps`, `swapped`, `nothing_moves`, `rules_unlike_data`, `ignition_lost`,
-    /// `encoding` or `no_records`.
+    /// `encoding`, `repeated_hour` or `no_records`.
     pub warning: &'static str,
     /// Number of records, samples, bytes, intervals, trips or legs that show it.
     pub count: u64,
@@ -132,6 +132,18 @@ pub(super) fn guessed_encoding(files: &[String]) -> Option<Warning> {
         TextEncoding::WINDOWS_1252.name()
     );
     Some(Warning { warning: "encoding", count: files.len() as u64, message })
+}
+
+/// Rows in a repeated hour that are not in time order: whether they are of the first or the second
+/// one cannot be known.
+pub(super) fn late_in_repeated_hours(count: u64) -> Option<Warning> {
+    let message = format!(
+        "rows of a device are not in time order in an hour that clocks repeat, so that \
+         --time-ambiguous order may be wrong by an hour there; rows that are earlier than one \
+         before them: {count}; sort the rows of each device by time, or export times with an \
+         offset, and import into a new store"
+    );
+    (count > 0).then_some(Warning { warning: "repeated_hour", count, message })
 }
 
 /// Words that name no state of an ignition: what they would end is not seen.

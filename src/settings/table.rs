@@ -164,7 +164,7 @@ settings! {
     /// Which one of two a local time is that occurs twice; `None`: it cannot be used.
     time_ambiguous: Option<AmbiguousTime> {
         key: "time_ambiguous", default: "none", syntax: TIME_AMBIGUOUS, flags: [Rules, Overrides],
-        help: "Local times that occur twice, in autumn: earlier, later or order (of the file)",
+        help: "Local times that occur twice, in autumn: earlier, later, or order (of sorted rows)",
     }
 
     /// Format of times that are text; `None`: ISO 8601.

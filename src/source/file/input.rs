@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::CutFile;
 use super::encoding::Conversion;
-use crate::source::{SourceError, parquet};
+use crate::source::{RepeatedHours, SourceError, parquet};
 
 /// An input, as named on the command line.
 #[derive(Clone, Debug)]
@@ -25,13 +25,15 @@ pub(super) struct Input {
     content: Option<(Arc<[u8]>, bool)>,
     /// Set at its end if it was cut while it was read.
     cut: Arc<OnceLock<CutFile>>,
+    /// What was read of hours that occur twice, where the order decides their times.
+    hours: Arc<RepeatedHours>,
 }
 
 impl Input {
     /// Checks an input without reading from it: the bytes of a FIFO can be read only once.
     pub(super) fn new(path: &Path, conversion: Conversion) -> Result<Self, SourceError> {
-        let (guessed, cut) = (Arc::default(), Arc::default());
-        let stdin = Self { path: None, conversion, guessed, content: None, cut };
+        let (guessed, cut, hours) = (Arc::default(), Arc::default(), Arc::default());
+        let stdin = Self { path: None, conversion, guessed, content: None, cut, hours };
         if path.as_os_str() == "-" {
             return Ok(stdin);
         }
@@ -93,6 +95,11 @@ impl Input {
     /// How the input was cut, if it was.
     pub(super) fn cut(&self) -> Option<CutFile> {
         self.cut.get().cloned()
+    }
+
+    /// What was read of hours that occur twice.
+    pub(super) fn hours(&self) -> &RepeatedHours {
+        &self.hours
     }
 
     /// Time of the last modification, if the system provides it.

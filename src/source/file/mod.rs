@@ -161,6 +161,12 @@ impl FileSource {
         self.inputs.iter().filter(|input| input.is_guessed()).map(Input::name).collect()
     }
 
+    /// Number of times in hours that occur twice which are before one of their device.
+    #[must_use]
+    pub(crate) fn late_in_repeated_hours(&self) -> u64 {
+        self.inputs.iter().map(|input| input.hours().late()).sum()
+    }
+
     /// Size of all inputs on disk, bytes, to compare with [`Batch::bytes_read`]; `None` if one has
     /// no length, such as stdin or a FIFO.
     #[must_use]

@@ -93,7 +93,7 @@ pub(super) struct Reading<'a> {
     pub(super) compression: Option<&'static str>,
     pub(super) is_parquet: bool,
     /// What was read of hours that occur twice, where the order decides their times.
-    hours: Option<RepeatedHours>,
+    hours: Option<&'a RepeatedHours>,
     /// The delimiter of a table, if a line before its header names it.
     delimiter: Option<u8>,
     /// The columns of a table, once its header was read.
@@ -141,7 +141,7 @@ impl<'a> Reading<'a> {
             progress: opened.progress,
             compression: opened.compression,
             is_parquet: opened.is_parquet,
-            hours: options.decoder.reads_by_order().then(RepeatedHours::default),
+            hours: options.decoder.reads_by_order().then(|| input.hours()),
             delimiter: None,
             columns: None,
             out,
@@ -384,7 +384,7 @@ impl<'a> Reading<'a> {
                 let (position, decoder) = (self.out.log.next_record(line), &self.options.decoder);
                 let batch = &mut self.out.batch;
                 let mut context = RecordContext::of_file(&self.out.origin);
-                context.order = self.hours.as_ref();
+                context.order = self.hours;
                 let (text, entries) = (&mut batch.text, batch.entries.len());
                 let content = match (&mut self.columns, format.read) {
                     (Some(columns), _) => Some(decoder.decode_by(

@@ -229,3 +229,20 @@ fn the_hour_that_autumn_repeats_is_read_by_the_order_of_the_file() {
     assert_eq!(folder.trips("grown.db")[0]["end_time"], "2026-10-25T02:29:00.000Z");
     folder.run("verify a.csv --store sqlite:grown.db").ends(0);
 }
+
+#[test]
+fn a_late_row_in_the_hour_that_autumn_repeats_is_warned_of() {
+    let row = |minute: &str| format!("v;2026-10-25 {minute}:00;52,1;13,4\n");
+    let minutes = ["01:58", "02:02", "02:06", "02:10", "02:04", "02:14", "02:18", "02:22"];
+    let folder =
+        Folder::with("a.csv", "device_id;time;lat;lon\n".to_owned() + &minutes.map(row).concat());
+    let words = "ingest a.csv --time-zone Europe/Berlin --time-ambiguous order --json";
+    let ran = folder.run(words).ends(0).says(&["rows that are earlier than one before them: 1;"]);
+    let warning = &ran.json()["warnings"][0];
+    assert_eq!((&warning["warning"], &warning["count"]), (&json!("repeated_hour"), &json!(1)));
+    let [trip] = &folder.trips("trips.db")[..] else { panic!("{ran}") };
+    assert_eq!(
+        (&trip["end_time"], &trip["samples"]),
+        (&json!("2026-10-25T00:22:00.000Z"), &json!(8))
+    );
+}

@@ -102,7 +102,7 @@ pub enum AmbiguousTime {
     Earlier,
     /// The second one.
     Later,
-    /// The first one that is not before the record of the device before it in the file.
+    /// The one that is nearer to the latest record of the device before it in the file.
     Order,
 }
 
