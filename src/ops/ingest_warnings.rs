@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use crate::model::rules::Rules;
-use crate::model::stats::{JUMP_MPS, MIN_HEARTBEATS, SampleStats, SpeedFactor, unit_of_factor};
+use crate::model::stats::{
+    JUMP_MPS, MIN_HEARTBEATS, SampleStats, SeenSamples, SpeedFactor, unit_of_factor,
+};
 use crate::model::text_encoding::TextEncoding;
 use crate::model::time::format_duration;
 use crate::model::visible::visible;
@@ -13,8 +15,9 @@ use crate::source::Batch;
 use crate::source::file::CutFile;
 use crate::telemetry::counts::SampleCounts;
 
-/// Number of samples, from the beginning of an import, that warnings look at: it bounds their cost.
-const MAX_SAMPLES: u64 = 100_000;
+/// Number of samples, from the beginning of an import, that warnings look at: it bounds their cost,
+/// and their memory to 5 MB.
+const MAX_SAMPLES: usize = 100_000;
 
 /// Something that is hardly meant so. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,7 +40,7 @@ impl From<RulesWarning> for Warning {
 
 /// Looks at the samples of an import.
 pub(super) struct ImportWatch {
-    stats: SampleStats,
+    seen: SeenSamples,
     /// The first sample that would be valid with latitude and longitude exchanged, and the number
     /// of them.
     swapped: Option<(String, u64)>,
@@ -46,12 +49,12 @@ pub(super) struct ImportWatch {
 
 impl ImportWatch {
     pub(super) fn new(rules: &Rules) -> Self {
-        Self { stats: SampleStats::default(), swapped: None, rules: RulesWatch::new(rules) }
+        Self { seen: SeenSamples::default(), swapped: None, rules: RulesWatch::new(rules) }
     }
 
     /// Observes the samples of a batch that trips may contain.
     pub(super) fn observe(&mut self, batch: &Batch) {
-        if self.stats.samples >= MAX_SAMPLES {
+        if self.seen.len() >= MAX_SAMPLES {
             return;
         }
         for entry in &batch.entries {
@@ -62,7 +65,7 @@ impl ImportWatch {
         }
         let usable: Vec<_> = self.rules.usable(batch).collect();
         for (device, decoded) in usable {
-            self.stats.observe(device, &decoded.sample);
+            self.seen.push(device, decoded.sample);
             self.rules.add(device, decoded);
         }
     }
@@ -75,16 +78,17 @@ impl ImportWatch {
         limited: &LimitedTrips,
     ) -> Vec<Warning> {
         let lost = ignition_lost(counts);
+        let stats = self.seen.stats();
         let unlike = self.rules.finish();
         let unlike = unlike.filter(|unlike| lost.is_none() || unlike.warning != IGNITION_LOST);
         let warnings = [
             all_skipped(counts),
             conflicting(counts),
-            heartbeat_near_gap(&self.stats, rules),
+            heartbeat_near_gap(&stats, rules),
             limit_warning(rules, limited),
-            speed_unit(&self.stats, rules),
-            jumps(&self.stats, rules),
-            swapped(self.swapped.as_ref(), self.stats.samples),
+            speed_unit(&stats, rules),
+            jumps(&stats, rules),
+            swapped(self.swapped.as_ref(), stats.samples),
             lost,
             unlike.map(Warning::from),
         ];
@@ -229,8 +233,8 @@ fn jumps(stats: &SampleStats, rules: &Rules) -> Option<Warning> {
         return None;
     }
     let message = format!(
-        "{count} legs between samples are faster than {JUMP_MPS} m/s and count for the distance of \
-         their trips; --max-leg-speed {JUMP_MPS} leaves them out"
+        "legs between samples that are faster than {JUMP_MPS} m/s: {count}; they count for the \
+         distance of their trips, and --max-leg-speed {JUMP_MPS} leaves them out"
     );
     Some(Warning { warning: "jumps", count, message })
 }

@@ -3,12 +3,14 @@
 
 mod conflicts;
 mod histogram;
+mod seen;
 mod speed;
 
 use std::collections::HashMap;
 
 pub(crate) use conflicts::Conflicts;
 pub(crate) use histogram::LogHistogram;
+pub(crate) use seen::SeenSamples;
 pub(crate) use speed::{MIN_SPEED_LEGS, SpeedFactor, unit_of_factor};
 
 use super::sample::Sample;

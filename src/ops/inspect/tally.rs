@@ -10,8 +10,7 @@ use crate::model::limits::{ClockGuard, FixFilter};
 use crate::model::reading::READINGS;
 use crate::model::reason::{DeadReason, DropReason};
 use crate::model::rules::Rules;
-use crate::model::sample::Sample;
-use crate::model::stats::SampleStats;
+use crate::model::stats::{SampleStats, SeenSamples};
 use crate::source::{Batch, DecodedSample, Entry, NoSample};
 
 /// The first sample that cannot be used for a reason.
@@ -58,7 +57,7 @@ pub(crate) struct Tally {
     guard: ClockGuard,
     fixes: FixFilter,
     /// The samples with their devices: in arrival order, then sorted.
-    seen: Vec<(Box<str>, Sample)>,
+    seen: SeenSamples,
 }
 
 impl Tally {
@@ -76,21 +75,16 @@ impl Tally {
             lost_ignitions: 0,
             guard: rules.guard(),
             fixes: rules.fixes(),
-            seen: Vec::new(),
+            seen: SeenSamples::default(),
         }
     }
 
-    /// Measures what lies between neighbours in device time, in whatever order they arrived: trips
-    /// do not depend on it either. Only lateness does. Called after the last batch.
+    /// Measures what lies between neighbours in device time, in whatever order they arrived. Only
+    /// lateness depends on that. Called after the last batch.
     pub(crate) fn sort(&mut self) {
-        // Of equal times, the first to arrive stays first.
-        self.seen.sort_by(|(a, one), (b, other)| (a, one.time_ms).cmp(&(b, other.time_ms)));
         let lateness = std::mem::take(&mut self.stats.lateness);
-        self.stats = SampleStats::default();
+        self.stats = self.seen.stats();
         self.stats.lateness = lateness;
-        for (device, sample) in &self.seen {
-            self.stats.observe(device, sample);
-        }
     }
 
     /// The samples that trips may contain.
@@ -164,7 +158,7 @@ impl Tally {
         self.delivered += 1;
         let device = batch.text(&decoded.device);
         self.stats.observe(device, sample);
-        self.seen.push((device.into(), *sample));
+        self.seen.push(device, *sample);
         for (count, reading) in self.readings.iter_mut().zip(sample.readings()) {
             *count += u64::from(reading.get().is_some());
         }

@@ -198,4 +198,8 @@ fn trips_at_a_limit_and_jumps_are_counted() {
     let jumps = [("jumps".to_owned(), 3)];
     assert_eq!(warnings(&track(4, 60, 90_000.0, 15.0), ""), jumps);
     assert_eq!(warnings(&track(4, 60, 90_000.0, 15.0), "--max-leg-speed 60"), []);
+    // Trips have them in whatever order their samples arrive.
+    let far = track(4, 60, 90_000.0, 15.0);
+    let backwards: String = far.lines().rev().map(|line| format!("{line}\n")).collect();
+    assert_eq!(warnings(&backwards, ""), jumps);
 }
