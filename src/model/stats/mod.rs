@@ -69,6 +69,8 @@ pub(crate) struct SampleStats {
     pub intervals: LogHistogram,
     /// Those intervals in which the device was standing, s.
     pub standing: LogHistogram,
+    /// Those of them in which its ignition was off, s.
+    parked: LogHistogram,
     /// Stops of at least [`STOP_S`] in which the device kept sending.
     pub stops: u64,
     /// Legs of at least 1 km that are faster than [`JUMP_MPS`].
@@ -158,6 +160,9 @@ impl SampleStats {
             leg_m <= MAX_STANDING_M && is_slow(track_mps) && speed(to).is_none_or(is_slow);
         if is_standing {
             self.standing.add(duration_s);
+            if [from, to].map(|sample| sample.ignition) == [Some(false); 2] {
+                self.parked.add(duration_s);
+            }
         }
         let is_reliable = leg_m >= MIN_LEG_M
             && (LEG_S.0..=LEG_S.1).contains(&duration_s)
@@ -168,10 +173,13 @@ impl SampleStats {
         is_standing
     }
 
-    /// The heartbeat of devices that keep sending at stops; `None` if there is none.
+    /// The heartbeat of devices that keep sending at stops; `None` if there is none. Where an
+    /// ignition says which these are, standing in jams is none.
     #[must_use]
     pub(crate) fn heartbeat(&self) -> Option<Heartbeat> {
-        let (interval_s, count) = self.standing.densest(HEARTBEAT_RATIO)?;
+        let has_parked = self.parked.count() >= MIN_HEARTBEATS;
+        let standing = if has_parked { &self.parked } else { &self.standing };
+        let (interval_s, count) = standing.densest(HEARTBEAT_RATIO)?;
         let is_heartbeat = self.stops > 0 && count >= MIN_HEARTBEATS;
         is_heartbeat.then_some(Heartbeat { interval_s, count })
     }

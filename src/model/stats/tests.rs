@@ -77,6 +77,19 @@ fn bad_fixes_are_counted_and_leave_no_trace() {
 }
 
 #[test]
+fn standing_in_a_jam_is_not_a_heartbeat() {
+    let mut stats = SampleStats::default();
+    let mut send = |second, ignition| {
+        stats.observe("a", &Sample { ignition, ..at(second, 0.0, Some(0.0)) });
+    };
+    (0..60).for_each(|nth| send(nth * 14, Some(true)));
+    (0..12).for_each(|nth| send(1000 + nth * 300, Some(false)));
+    let heartbeat = stats.heartbeat().unwrap();
+    assert!((297.0..303.0).contains(&heartbeat.interval_s), "{heartbeat:?}");
+    assert_eq!(heartbeat.count, 11);
+}
+
+#[test]
 fn the_number_of_devices_is_bounded() {
     let mut stats = SampleStats::default();
     for nth in 0..MAX_DEVICES + 10 {
