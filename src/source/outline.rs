@@ -29,7 +29,7 @@ const MAX_ELEMENTS: usize = 3;
 const MAX_RECORDS: usize = 20;
 
 /// Maximum number of different values of a name that are counted.
-const MAX_VALUES: usize = 64;
+const MAX_VALUES: usize = 256;
 
 /// Maximum length of an example, bytes.
 const MAX_EXAMPLE: usize = 60;
@@ -62,6 +62,8 @@ pub(crate) struct NameValues {
     pub range: Option<(f64, f64)>,
     /// Number of those that are a state of a switch, such as on, 0 or true.
     pub switches: u64,
+    /// Number of those that are a word for off, and for on: neither a number nor true or false.
+    words: [u64; 2],
     /// The first values. Those of the columns of a table are of the same rows: an empty cell is an
     /// empty text.
     pub examples: Vec<String>,
@@ -80,7 +82,11 @@ impl NameValues {
             let (min, max) = self.range.unwrap_or((number, number));
             self.range = Some((min.min(number), max.max(number)));
         }
-        self.switches += u64::from(Value::Cell(text).truth().is_some());
+        if let Some(is_on) = Value::Cell(text).truth() {
+            self.switches += 1;
+            let is_plain = number.is_some() || text.to_ascii_lowercase().parse::<bool>().is_ok();
+            self.words[usize::from(is_on)] += u64::from(!is_plain);
+        }
         self.add_example(text);
         if self.values.len() < MAX_VALUES {
             let mut hasher = DefaultHasher::new();
@@ -119,6 +125,12 @@ impl NameValues {
     pub(crate) fn repeats(&self) -> bool {
         let different = self.values.len();
         different < MAX_VALUES && (different as u64) * 2 <= self.count
+    }
+
+    /// Whether all values are words for on and off, and both occur.
+    #[must_use]
+    pub(crate) fn is_on_and_off(&self) -> bool {
+        self.words.iter().sum::<u64>() == self.count && !self.words.contains(&0)
     }
 
     /// Whether all values are numbers from `min` to `max`.

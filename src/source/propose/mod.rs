@@ -64,7 +64,9 @@ struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// The path of the object that it is in, and its own name.
     fn split(&self) -> (&'a str, &'a str) {
-        self.path.rsplit_once(['/', '.']).unwrap_or(("", self.path))
+        // A point at the end is that of an abbreviation.
+        let named = self.path.rsplit_once(['/', '.']).filter(|(_, name)| !name.is_empty());
+        named.unwrap_or(("", self.path))
     }
 
     fn object(&self) -> &'a str {
@@ -79,6 +81,15 @@ impl<'a> Candidate<'a> {
     /// Its source in a map: in the element that it is in.
     fn source(&self) -> String {
         self.path[self.element().len()..].to_owned()
+    }
+
+    /// What to check of an ignition that was found by its values.
+    fn to_check(&self) -> String {
+        format!(
+            "`{}` is taken for the ignition by its values; write ignition=none in --map if it is \
+             not",
+            self.path
+        )
     }
 
     /// Number of steps from an object to its own.
@@ -114,6 +125,8 @@ fn fits(field: Field, name: &str, seen: &NameValues) -> bool {
                 || (is_long && !forms.is_date() && !forms.is_clock())
         }
         Field::Ignition => seen.booleans == seen.count || seen.switches * 10 >= seen.count * 9,
+        // States of an ignition, most likely.
+        Field::Accuracy => seen.numbers == seen.count && seen.switches < seen.count,
         _ => seen.numbers == seen.count,
     }
 }
@@ -189,11 +202,11 @@ fn add_others(map: &mut ProposedMap, outline: &Outline, lat: &Candidate<'_>) {
     let rest = Field::ALL.into_iter().filter(|it| !matches!(it, Field::Lat | Field::Lon));
     for field in rest {
         // In the same element of an array as the position, or in one around it.
-        let around = candidates(outline, field);
-        let around = around.into_iter().filter(|it| {
+        let is_around = |it: &Candidate<'_>| {
             lat.path.starts_with(it.element())
                 && !map.fields.values().any(|used| *used == it.source())
-        });
+        };
+        let around = candidates(outline, field).into_iter().filter(is_around);
         let best = match field {
             Field::DeviceId => {
                 around.min_by_key(|it| (it.rank, it.distance(lat.object()), it.path.len()))
@@ -201,6 +214,11 @@ fn add_others(map: &mut ProposedMap, outline: &Outline, lat: &Candidate<'_>) {
             _ => around
                 .min_by_key(|it| (Reverse(it.element().len()), it.distance(lat.object()), it.rank)),
         };
+        let by_values = (best.is_none() && field == Field::Ignition)
+            .then(|| values::ignition(outline, is_around))
+            .flatten();
+        map.notes.extend(by_values.map(|found| found.to_check()));
+        let best = best.or(by_values);
         if let Some(best) = best {
             map.fields.insert(field.name().into(), best.source());
             if field == Field::Speed {
@@ -299,5 +317,37 @@ mod tests {
             "device_id=Vehicle ID lat=Latitude lon=Longitude speed=Speed (km/h) time=GPS Time"
         );
         assert_eq!(found.speed_unit, Some(SpeedUnit::KilometresPerHour));
+        for device in ["Asset Name", "Plate No.", "Vehicle Registration", "Objektname", "Fzg"] {
+            let table = format!("{device},GPS Time,Lat.,Long.,Speed (mph),Contact moteur");
+            let table = Outline::of_table(&TableSample::new(table.as_bytes()));
+            let expected = format!(
+                "device_id={device} ignition=Contact moteur lat=Lat. lon=Long. speed=Speed (mph) \
+                 time=GPS Time"
+            );
+            assert_eq!(map(&table, Surroundings::File), expected);
+        }
+    }
+
+    #[test]
+    fn an_ignition_is_found_by_its_words_where_no_name_says_it() {
+        let found = |columns: &str, values: [&str; 2]| {
+            let rows = values.map(|value| format!("\na,1795158000,1,2,{value}")).concat();
+            let table = format!("vehicle,time,lat,lon,{columns}{rows}");
+            let outline = Outline::of_table(&TableSample::new(table.as_bytes()));
+            let map = propose(&outline, Surroundings::File);
+            (map.fields.get("ignition").cloned(), map.notes.len())
+        };
+        assert_eq!(found("Zustand", ["Ein", "aus"]), (Some("Zustand".into()), 1));
+        // A name says it; of two, none does; and one state or plain values say nothing.
+        assert_eq!(found("ACC,Door", ["1,on", "0,off"]), (Some("ACC".into()), 0));
+        for (columns, values) in [
+            ("Panic,Door", ["on,on", "off,off"]),
+            ("Panic", ["off", "off"]),
+            ("Panic", ["0", "1"]),
+            ("Panic", ["True", "False"]),
+            ("Panic", ["on", "new"]),
+        ] {
+            assert_eq!(found(columns, values), (None, 0), "{columns} {values:?}");
+        }
     }
 }

@@ -11,10 +11,11 @@ fn names(field: Field) -> &'static str {
             "deviceid vehicleid deviceuniqueid unitid assetid trackerid terminalid busid truckid \
              carid imei deviceimei vin uniqueid serialnumber serialno serial deviceserial ident \
              clientid device vehicle unit asset tracker veh licenseplate plate registration \
-             devicename vehiclename \
-             car truck van bus lorry objekt einheit \
-             fahrzeugid fahrzeugnummer fahrzeugnr fahrzeug fahrzeugname kennzeichen kfzkennzeichen \
-             amtlicheskennzeichen kfz geraet gerat geraeteid gerateid wagen \
+             devicename vehiclename assetname unitname vehicleregistration registrationnumber \
+             platenumber plateno machine resource \
+             car truck van bus lorry objekt objektname einheit \
+             fahrzeugid fahrzeugnummer fahrzeugnr fahrzeug fahrzeugname fzg kennzeichen \
+             kfzkennzeichen amtlicheskennzeichen kfz geraet gerat geraeteid gerateid wagen \
              idvehicule vehicule immatriculation plaque boitier balise camion \
              idvehiculo vehiculo matricula placa unidad equipo dispositivo \
              idveicolo veicolo targa automezzo mezzo \
@@ -65,9 +66,12 @@ fn optional_names(field: Field) -> &'static str {
              motorista kuljettaja ridic sofor vezeto"
         }
         Field::Ignition => {
-            "ignition ignitionon isignitionon engineon engine zundung zuendung contact allumage \
-             contacto encendido ignicion accensione quadro ontsteking contactslot zaplon stacyjka \
-             tandning taending tenning ignicao virta sytytys zapalovani gyujtas motor moteur motore"
+            "ignition ignitionon isignitionon ignitionstatus ignitionstate ignitiononoff ign \
+             ignstatus ignstate engineon enginestatus enginestate engine accstatus acc zundung \
+             zuendung zundungsstatus zuendungsstatus zundungan zuendungan motorstatus contact \
+             contactmoteur allumage contacto encendido ignicion accensione quadro ontsteking \
+             contactslot zaplon stacyjka tandning taending tenning ignicao virta sytytys \
+             zapalovani gyujtas motor moteur motore key"
         }
         reading => reading.reading().map_or("", ReadingKind::guesses),
     }

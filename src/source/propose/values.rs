@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ProposedMap;
+use super::{Candidate, ProposedMap};
 use crate::source::outline::{NameValues, Outline};
 use crate::source::time_forms::TimeForms;
 
@@ -84,6 +84,20 @@ pub(super) fn time(outline: &Outline) -> Option<String> {
     match (&times[..], &dates[..], &clocks[..]) {
         ([time], _, _) => Some(source(time)),
         ([], [date], [clock]) => Some(join(date, clock)),
+        _ => None,
+    }
+}
+
+/// The ignition: the only name around the position whose values are words for on and off.
+pub(super) fn ignition<'a>(
+    outline: &'a Outline,
+    is_around: impl Fn(&Candidate<'_>) -> bool,
+) -> Option<Candidate<'a>> {
+    let switches = outline.names().filter(|(_, seen)| seen.is_on_and_off());
+    let switches = switches.map(|(path, _)| Candidate { path, rank: 0 });
+    let switches: Vec<_> = switches.filter(is_around).collect();
+    match switches[..] {
+        [switch] => Some(switch),
         _ => None,
     }
 }
