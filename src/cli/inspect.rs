@@ -6,8 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::flags::{
-    BrokerFlags, Context, Format, InputFormatFlag, RegistryFlags, RuleFlags, SettingValues,
-    ValueOutputFlags,
+    BrokerFlags, Context, Format, InputFormatFlag, RegistryFlags, RuleFlags, ValueOutputFlags,
 };
 use super::inspect_table;
 use super::print::Printer;
@@ -79,11 +78,11 @@ pub(crate) async fn run(
     check_input(args, &settings)?;
     let request = InspectRequest { files: args.files.clone(), settings, system: args.system };
     let outcome = inspect(&request).await?;
-    let full = outcome.reads.map(|_| command(args, &outcome.flags, &request.settings));
-    let partial = outcome.partial.as_ref().and_then(|partial| partial.map.clone());
-    let partial = partial.map(|map| {
-        let why = String::new();
-        command(args, &[Proposal { flag: "--map", value: Some(map), why }], &request.settings)
+    let full = outcome.reads.map(|_| command(args, &outcome.flags));
+    let partial = outcome.partial.as_ref().and_then(|partial| {
+        let (value, why) = (Some(partial.map.clone()?), String::new());
+        let map = Proposal { flag: "--map", value, why };
+        Some(command(args, &[&[map], &*partial.flags].concat()))
     });
     let (full, partial) = (full.as_deref(), partial.as_deref());
     match format {
@@ -110,9 +109,9 @@ fn check_input(args: &InspectArgs, settings: &Settings) -> Result<(), InvalidReq
     Err(InvalidRequest(problem.into()))
 }
 
-/// The command line that reads the input: with the flags given, and those found for settings that
-/// nothing gives.
-fn command(args: &InspectArgs, found: &[Proposal], settings: &Settings) -> String {
+/// The command line that reads the input: with the flags given, and those found. A map that was
+/// found has what is given of it.
+fn command(args: &InspectArgs, found: &[Proposal]) -> String {
     let mut words: Vec<String> = vec!["tstar".into()];
     if args.files.is_empty() {
         words.push("run".into());
@@ -123,18 +122,18 @@ fn command(args: &InspectArgs, found: &[Proposal], settings: &Settings) -> Strin
         words.extend(args.files.iter().map(|file| shell_word(&file.to_string_lossy())));
         words.extend(given(&args.format.0));
     }
-    words.extend(given(&args.rules.0));
+    let is_found = |key: &str| found.iter().any(|it| it.flag.trim_start_matches('-') == key);
+    let rules = args.rules.0.iter().filter(|(key, _)| *key != "map" || !is_found("map"));
+    words.extend(given(rules));
     for Proposal { flag, value, .. } in found {
-        if !settings.is_given(&flag.trim_start_matches('-').replace('-', "_")) {
-            words.push((*flag).into());
-            words.extend(value.as_deref().map(shell_word));
-        }
+        words.push((*flag).into());
+        words.extend(value.as_deref().map(shell_word));
     }
     words.join(" ")
 }
 
 /// The flags that were given.
-fn given(values: &SettingValues) -> Vec<String> {
+fn given<'a>(values: impl IntoIterator<Item = &'a (&'static str, String)>) -> Vec<String> {
     let flag = |(key, value): &(&'static str, String)| {
         let Some(setting) = Setting::by_key(key) else { return Vec::new() };
         let flag = setting.flag.to_owned();
@@ -146,5 +145,5 @@ fn given(values: &SettingValues) -> Vec<String> {
             _ => vec![flag, shell_word(value)],
         }
     };
-    values.iter().flat_map(flag).collect()
+    values.into_iter().flat_map(flag).collect()
 }

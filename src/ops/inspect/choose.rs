@@ -1,7 +1,7 @@
 //! Finds the preset, the field map and the units that read most records.
 
 use super::InspectRequest;
-use super::records::{InputRecords, Unread};
+use super::records::{InputRecords, Unread, observe_names};
 use super::rules_found::ignition_fault;
 use super::tally::Tally;
 use crate::log::redecode::DecodeOverrides;
@@ -15,8 +15,8 @@ use crate::source::{
     parse_map, presets_for, propose,
 };
 
-/// Number of records whose names are looked at.
-const MAX_OUTLINED: usize = 500;
+/// The zone of times without an offset, until the user names theirs.
+const ANY_ZONE: &str = "UTC";
 
 /// Reasons that another unit or format of times may remove.
 const TIME_REASONS: [DeadReason; 4] = [
@@ -60,8 +60,8 @@ pub(crate) struct Chosen {
     pub choice: Choice,
     /// The names in the records.
     pub outline: Outline,
-    /// The proposed map, where it lacks required fields.
-    pub partial: Option<ProposedMap>,
+    /// The proposed map, where it lacks required fields, and the most likely rules besides it.
+    pub partial: Option<(ProposedMap, DecodeOverrides)>,
     /// What the map was proposed by, to check.
     pub map_notes: Vec<String>,
     /// Names that may be that of the device, where none was found.
@@ -94,7 +94,7 @@ pub(crate) struct Chooser<'a> {
     outline: Outline,
     outlined: usize,
     problem: Option<String>,
-    partial: Option<ProposedMap>,
+    partial: Option<(ProposedMap, DecodeOverrides)>,
     map_notes: Vec<String>,
     devices: Vec<String>,
     lines: Vec<String>,
@@ -123,20 +123,17 @@ impl<'a> Chooser<'a> {
     /// # Errors
     /// The registry does not answer; or the rules of the request are not valid.
     pub(crate) async fn choose(mut self) -> anyhow::Result<Chosen> {
-        let is_given = |key| self.request.settings.is_given(key);
-        let is_fixed = ["preset", "map", "decode"].into_iter().any(is_given);
-        let first = if is_fixed { FieldSource::Given } else { FieldSource::Standard };
+        let first = self.first();
         self.try_fit(first.clone(), &DecodeOverrides::default()).await?;
-        if first == FieldSource::Standard {
+        let settings = &self.request.settings;
+        let is_fixed = settings.is_given("preset") || settings.is_given("decode");
+        // A map that reads the records leaves nothing to find.
+        if !is_fixed && (first == FieldSource::Standard || !self.is_read()) {
             for preset in self.presets() {
                 self.try_fit(FieldSource::Preset(preset), &DecodeOverrides::default()).await?;
             }
             self.try_binary().await?;
-            // A bad record now and then does not make a preset the wrong one.
-            let is_read = |best: &Choice| {
-                best.tally.samples() > 0 && best.tally.all_dead() * 2 <= best.tally.samples()
-            };
-            if !self.best.as_ref().is_some_and(is_read) {
+            if !self.is_read() {
                 self.try_map().await?;
             }
         }
@@ -158,6 +155,33 @@ impl<'a> Chooser<'a> {
         };
         let Self { outline, problem, partial, map_notes, devices, lines, .. } = self;
         Ok(Chosen { choice, outline, partial, map_notes, devices, lines, ignition_fault, problem })
+    }
+
+    /// What is tried first.
+    fn first(&self) -> FieldSource {
+        let is_given = |key| self.request.settings.is_given(key);
+        match ["preset", "map", "decode"].into_iter().any(is_given) {
+            true => FieldSource::Given,
+            false => FieldSource::Standard,
+        }
+    }
+
+    /// Whether the best way reads most records: a bad one now and then does not make a preset the
+    /// wrong one.
+    fn is_read(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| {
+            best.tally.samples() > 0 && best.tally.all_dead() * 2 <= best.tally.samples()
+        })
+    }
+
+    /// The rules of the request over others. A map that is given holds, and what it leaves open is
+    /// that of the others.
+    fn rules_over(&self, base: &Rules) -> Rules {
+        let mut rules = self.request.settings.rules_request().over(base);
+        for (name, source) in &base.fields {
+            rules.fields.entry(name.clone()).or_insert_with(|| source.clone());
+        }
+        rules
     }
 
     /// The presets that may read the records.
@@ -207,19 +231,25 @@ impl<'a> Chooser<'a> {
             InputRecords::Files { .. } => Surroundings::Nothing,
             InputRecords::Topic(_) => Surroundings::Key,
         };
-        let mut map = self.with_id_column(propose(&self.outline, surroundings)).await?;
+        let mut map = propose(&self.outline, surroundings, &self.request.settings.map);
+        if !self.request.settings.map.contains_key("device_id") {
+            map = self.with_id_column(map).await?;
+        }
         // The command line has it as text.
         let is_text = parse_map(&map_text(&map)).is_ok_and(|fields| fields == map.fields);
+        let tweaks = DecodeOverrides { speed_unit: map.speed_unit, ..DecodeOverrides::default() };
         if !map.missing.is_empty() || !is_text {
-            self.partial = Some(map);
+            let format = self.time_formats(&FieldSource::Map(map.clone())).into_iter().next();
+            let time_zone = format.as_ref().and_then(|format| zone_for(format));
+            self.partial =
+                Some((map, DecodeOverrides { time_format: format, time_zone, ..tweaks }));
             return Ok(());
         }
         self.map_notes = std::mem::take(&mut map.notes);
         self.devices = map.candidates.remove("device_id").unwrap_or_default();
-        let tweaks = DecodeOverrides { speed_unit: map.speed_unit, ..DecodeOverrides::default() };
         self.try_fit(FieldSource::Map(map.clone()), &tweaks).await?;
         if self.best.as_ref().is_none_or(|best| best.tally.samples() == 0) {
-            self.partial = Some(map);
+            self.partial = Some((map, tweaks));
         }
         Ok(())
     }
@@ -247,7 +277,7 @@ impl<'a> Chooser<'a> {
 
     /// The formats that the values of the time have under a fit, the most likely first.
     fn time_formats(&self, fit: &FieldSource) -> Vec<String> {
-        let rules = self.request.settings.rules_request().over(&fit.rules());
+        let rules = self.rules_over(&fit.rules());
         let sources: Vec<String> = match rules.fields.get("time") {
             Some(text) => text.split('|').map(|source| source.trim().to_owned()).collect(),
             None => names_of_field("time").iter().map(|name| (*name).to_owned()).collect(),
@@ -304,12 +334,12 @@ impl<'a> Chooser<'a> {
             let tweaks = DecodeOverrides { time_unit: Some(unit), ..tweaks.clone() };
             self.try_rules(&fit, tweaks, any_key).await?;
         }
-        let local = DecodeOverrides { time_zone: Some("UTC".into()), ..tweaks.clone() };
-        self.try_rules(&fit, local.clone(), any_key).await?;
+        let local = DecodeOverrides { time_zone: Some(ANY_ZONE.into()), ..tweaks.clone() };
+        self.try_rules(&fit, local, any_key).await?;
         for format in self.time_formats(&fit) {
-            // An offset in the times needs no zone.
-            let base = if format.contains("%z") { tweaks } else { &local };
-            let tweaks = DecodeOverrides { time_format: Some(format), ..base.clone() };
+            let time_zone = zone_for(&format);
+            let time_format = Some(format);
+            let tweaks = DecodeOverrides { time_format, time_zone, ..tweaks.clone() };
             self.try_rules(&fit, tweaks, any_key).await?;
         }
         Ok(())
@@ -367,7 +397,7 @@ impl<'a> Chooser<'a> {
         if any_key {
             rules.key = "any".into();
         }
-        let rules = self.request.settings.rules_request().over(&rules);
+        let rules = self.rules_over(&rules);
         let is_first =
             matches!(fit, FieldSource::Standard | FieldSource::Given) && self.outlined == 0;
         let (outline, outlined) = (&mut self.outline, &mut self.outlined);
@@ -391,6 +421,11 @@ impl<'a> Chooser<'a> {
     }
 }
 
+/// The zone in which times of a format are read; `None` if they have an offset.
+fn zone_for(format: &str) -> Option<String> {
+    (!format.contains("%z")).then(|| ANY_ZONE.into())
+}
+
 /// What at least half of the samples failed for under some rules.
 struct Failed {
     most_times: bool,
@@ -401,25 +436,4 @@ struct Failed {
 pub(crate) fn map_text(map: &ProposedMap) -> String {
     let entries = map.fields.iter().map(|(name, source)| format!("{name}={source}"));
     entries.collect::<Vec<_>>().join(",")
-}
-
-/// Number of records that are shown.
-const MAX_SHOWN: usize = 3;
-
-fn observe_names(
-    batch: &Batch,
-    outline: &mut Outline,
-    outlined: &mut usize,
-    lines: &mut Vec<String>,
-) {
-    for entry in &batch.entries {
-        let raw = batch.raw(entry);
-        if matches!(raw.trim_ascii_start().first(), Some(b'{' | b'[')) && *outlined < MAX_OUTLINED {
-            outline.observe(raw);
-            if *outlined < MAX_SHOWN {
-                lines.push(String::from_utf8_lossy(raw).into_owned());
-            }
-            *outlined += 1;
-        }
-    }
 }

@@ -16,6 +16,7 @@ use crate::model::rules::Rules;
 use crate::model::stats::{LogHistogram, SpeedFactor, unit_of_factor};
 use crate::model::time::format_time;
 use crate::ops::{BadData, NoResult};
+use crate::settings::Settings;
 use crate::source::file::{Head, InputFormat};
 use crate::source::{Decoder, Outline, field_names, names_of_field};
 
@@ -148,6 +149,18 @@ pub struct Proposal {
     pub why: String,
 }
 
+impl Proposal {
+    /// A flag with a value.
+    pub(super) fn new(flag: &'static str, value: &str, why: &str) -> Self {
+        Self { flag, value: Some(value.to_owned()), why: why.to_owned() }
+    }
+
+    /// Whether its setting is given.
+    pub(super) fn is_given(&self, settings: &Settings) -> bool {
+        settings.is_given(&self.flag.trim_start_matches('-').replace('-', "_"))
+    }
+}
+
 /// What an inspection found. Clients parse it: names and order are fixed.
 #[derive(Clone, Debug, Serialize)]
 pub struct InspectOutcome {
@@ -234,8 +247,9 @@ pub(super) fn outcome(
     request: &InspectRequest,
 ) -> InspectOutcome {
     let mut notes = notes(records, &chosen);
-    let partial = (chosen.choice.tally.samples() == 0).then(|| Partial::new(&chosen));
-    let missing = chosen.partial.as_ref().map(|map| map.missing.clone()).unwrap_or_default();
+    let settings = &request.settings;
+    let partial = (chosen.choice.tally.samples() == 0).then(|| Partial::new(&chosen, settings));
+    let missing = chosen.partial.as_ref().map(|(map, _)| map.missing.clone()).unwrap_or_default();
     let Chosen { choice, outline, problem, .. } = chosen;
     let stats = &choice.tally.stats;
     let samples = stats.samples;
@@ -280,7 +294,7 @@ pub(super) fn outcome(
         speed: speed(&choice),
         flags: found
             .as_ref()
-            .map_or_else(Vec::new, |found| flags(&choice, found, records.is_guessed())),
+            .map_or_else(Vec::new, |found| flags(&choice, found, records.is_guessed(), settings)),
         trips_under: found.as_ref().map_or_else(Vec::new, RulesFound::compare),
         missing,
         partial,

@@ -5,66 +5,81 @@ use super::outcome::{Proposal, speed};
 use super::records::InputRecords;
 use super::rules_found::RulesFound;
 use crate::advice::about;
+use crate::log::redecode::DecodeOverrides;
 use crate::model::reading::ReadingKind;
 use crate::model::stats::{JUMP_MPS, MIN_SPEED_LEGS, SpeedFactor};
 use crate::model::text_encoding::TextEncoding;
 use crate::pipeline::rules_watch::ignition_message;
+use crate::settings::Settings;
 use crate::source::ProposedMap;
 
 /// Minimum number of samples by which the number of devices is judged.
 const MIN_SAMPLES: u64 = 20;
 
-/// The flags to read the input with.
-pub(super) fn flags(choice: &Choice, found: &RulesFound, is_guessed: bool) -> Vec<Proposal> {
+/// The flags to read the input with, but for those that are given. A map has what is given of it.
+pub(super) fn flags(
+    choice: &Choice,
+    found: &RulesFound,
+    is_guessed: bool,
+    settings: &Settings,
+) -> Vec<Proposal> {
     let Choice { fit, tweaks, any_key, tally, .. } = choice;
     let mut flags = Vec::new();
-    let mut add = |flag, value: String, why: String| {
-        flags.push(Proposal { flag, value: Some(value), why });
-    };
+    let mut add = |flag, value: &str, why: &str| flags.push(Proposal::new(flag, value, why));
     match fit {
         FieldSource::Given | FieldSource::Standard => {}
-        FieldSource::Preset(preset) => add("--preset", preset.name.into(), preset.about.into()),
+        FieldSource::Preset(preset) => add("--preset", preset.name, preset.about),
         FieldSource::Map(map) => {
             let fields = ProposedMap { fields: choice.rules.fields.clone(), ..map.clone() };
-            add("--map", map_text(&fields), "the names and values in the records".into())
+            add("--map", &map_text(&fields), "the names and values in the records");
         }
     }
     if !matches!(fit, FieldSource::Map(_)) && !tweaks.fields.is_empty() {
-        let fields = ProposedMap { fields: tweaks.fields.clone(), ..ProposedMap::default() };
-        add("--map", map_text(&fields), "the ignition makes stops of samples that move".into());
+        let fields = tweaks.fields.clone().into_iter().chain(settings.map.clone()).collect();
+        let fields = ProposedMap { fields, ..ProposedMap::default() };
+        add("--map", &map_text(&fields), "the ignition makes stops of samples that move");
     }
     if is_guessed {
         let name = TextEncoding::WINDOWS_1252.name();
-        add("--encoding", name, "the text is not UTF-8; check names with accents".into());
+        add("--encoding", &name, "the text is not UTF-8; check names with accents");
     }
-    if let Some(unit) = tweaks.time_unit {
-        add("--time-unit", unit.name().into(), "by the magnitude of times".into());
-    }
-    if let Some(format) = &tweaks.time_format {
-        add("--time-format", format.clone(), format_reason(format).into());
-    }
-    if let Some(zone) = &tweaks.time_zone {
-        add("--time-zone", zone.clone(), "times have no offset: name the zone they are in".into());
-    }
-    if let Some(unit) = tweaks.speed_unit {
-        let why = match speed(choice) {
-            Some(speed) => format!("by the speed along the track of {} legs", speed.legs),
-            None => "by the name of the speed".into(),
-        };
-        add("--speed-unit", unit.name().into(), why);
-    }
+    let legs = speed(choice).map(|speed| speed.legs);
+    flags.extend(decode_flags(tweaks, legs));
     if *any_key {
         let why = "the key is not the device id; all records of a device must have the same key";
-        add("--key", "any".into(), why.into());
+        flags.push(Proposal::new("--key", "any", why));
     }
     flags.extend(found.flags());
     let jumps = tally.stats.jumps;
     if jumps > 0 {
-        let why = format!("{jumps} legs are faster: without them, distances are those of the way");
-        let value = Some(JUMP_MPS.to_string());
-        flags.push(Proposal { flag: "--max-leg-speed", value, why });
+        let why = format!("faster legs: {jumps}; without them, distances are those of the way");
+        flags.push(Proposal::new("--max-leg-speed", &JUMP_MPS.to_string(), &why));
     }
+    flags.retain(|it| it.flag == "--map" || !it.is_given(settings));
     flags
+}
+
+/// The flags for units, formats and zones. The unit of speeds is by that many legs along the track,
+/// or by its name.
+pub(super) fn decode_flags(tweaks: &DecodeOverrides, legs: Option<u64>) -> Vec<Proposal> {
+    let unit = tweaks
+        .time_unit
+        .map(|unit| Proposal::new("--time-unit", unit.name(), "by the magnitude of times"));
+    let format = tweaks
+        .time_format
+        .as_deref()
+        .map(|format| Proposal::new("--time-format", format, format_reason(format)));
+    let zone = tweaks.time_zone.as_deref().map(|zone| {
+        Proposal::new("--time-zone", zone, "times have no offset: name the zone they are in")
+    });
+    let speed = tweaks.speed_unit.map(|unit| {
+        let why = match legs {
+            Some(legs) => format!("by the speed along the track of {legs} legs"),
+            None => "by the name of the speed".into(),
+        };
+        Proposal::new("--speed-unit", unit.name(), &why)
+    });
+    [unit, format, zone, speed].into_iter().flatten().collect()
 }
 
 /// Several tracks, each of which is taken for a device.

@@ -18,7 +18,8 @@ use crate::pipeline::daemon::preflight;
 use crate::registry::{Registry, RegistryError};
 use crate::source::file::{FileSource, Head, Heads, InputFormat, Options};
 use crate::source::{
-    Batch, Decoder, DecoderError, MAX_SCHEMAS, NoSample, Source as _, SourceError, TableSample,
+    Batch, Decoder, DecoderError, MAX_SCHEMAS, NoSample, Outline, Source as _, SourceError,
+    TableSample,
 };
 
 /// The records that are looked at.
@@ -221,5 +222,30 @@ impl TopicRecords {
         };
         self.verdicts.lock().expect("no holder panics").insert(id, verdict.clone());
         Ok(verdict)
+    }
+}
+
+/// Number of records whose names are looked at.
+const MAX_OUTLINED: usize = 500;
+
+/// Number of records that are shown.
+const MAX_SHOWN: usize = 3;
+
+/// Looks at the names in the records of a batch that are JSON, and keeps the first ones.
+pub(super) fn observe_names(
+    batch: &Batch,
+    outline: &mut Outline,
+    outlined: &mut usize,
+    lines: &mut Vec<String>,
+) {
+    for entry in &batch.entries {
+        let raw = batch.raw(entry);
+        if matches!(raw.trim_ascii_start().first(), Some(b'{' | b'[')) && *outlined < MAX_OUTLINED {
+            outline.observe(raw);
+            if *outlined < MAX_SHOWN {
+                lines.push(String::from_utf8_lossy(raw).into_owned());
+            }
+            *outlined += 1;
+        }
     }
 }

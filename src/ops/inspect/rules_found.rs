@@ -66,17 +66,17 @@ impl RulesFound {
 
     /// The flags for the rules.
     pub(super) fn flags(&self) -> Vec<Proposal> {
-        let proposal = |rule, value, why| {
+        let proposal = |rule, value: &str, why: &str| {
             let setting = Setting::by_key(rule).expect("rules are settings");
-            Proposal { flag: setting.flag.as_str(), value: Some(value), why }
+            Proposal::new(setting.flag.as_str(), value, why)
         };
         if let Some(system) = self.system {
             let why = format!("rules of {system}: {}", system.meaning());
             let settings = advice::settings(&system.rules());
-            return settings.map(|(rule, value)| proposal(rule, value, why.clone())).into();
+            return settings.map(|(rule, value)| proposal(rule, &value, &why)).into();
         }
         let advised = self.advice.advised.iter();
-        advised.map(|it| proposal(it.rule, it.value.clone(), it.why.clone())).collect()
+        advised.map(|it| proposal(it.rule, &it.value, &it.why)).collect()
     }
 
     /// What comes out under the proposed rules, the defaults, and those of other systems.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::choose::{Chosen, map_text};
+use super::outcome::Proposal;
+use super::proposals::decode_flags;
+use crate::settings::Settings;
 use crate::source::ProposedMap;
 
 /// Maximum length of a line that is shown, characters.
@@ -18,6 +21,8 @@ const OPEN: &str = "?";
 pub struct Partial {
     /// The value of `--map` as far as it is known: `?` in place of a name.
     pub map: Option<String>,
+    /// Other flags to read the input with.
+    pub flags: Vec<Proposal>,
     /// The names that each field may be, which is open.
     pub candidates: BTreeMap<&'static str, Vec<String>>,
     /// The first lines or records, or their beginnings.
@@ -25,10 +30,10 @@ pub struct Partial {
 }
 
 impl Partial {
-    pub(super) fn new(chosen: &Chosen) -> Self {
+    pub(super) fn new(chosen: &Chosen, settings: &Settings) -> Self {
         let shown = |line: &String| line.chars().take(MAX_LINE).collect();
         let lines = chosen.lines.iter().map(shown).collect();
-        let Some(partial) = &chosen.partial else {
+        let Some((partial, tweaks)) = &chosen.partial else {
             return Self { lines, ..Self::default() };
         };
         let mut fields = partial.fields.clone();
@@ -36,6 +41,8 @@ impl Partial {
             fields.insert((*field).into(), OPEN.into());
         }
         let map = map_text(&ProposedMap { fields, ..ProposedMap::default() });
-        Self { map: Some(map), candidates: partial.candidates.clone(), lines }
+        let mut flags = decode_flags(tweaks, None);
+        flags.retain(|it| !it.is_given(settings));
+        Self { map: Some(map), flags, candidates: partial.candidates.clone(), lines }
     }
 }

@@ -37,6 +37,13 @@ pub(crate) struct ProposedMap {
     pub notes: Vec<String>,
 }
 
+impl ProposedMap {
+    /// Adds the source of a name, unless it has one.
+    fn add(&mut self, name: &str, source: String) {
+        self.fields.entry(name.into()).or_insert(source);
+    }
+}
+
 /// The unit that the name of a speed says.
 fn unit_of(name: &str) -> Option<SpeedUnit> {
     let says = |texts: &[&str]| texts.iter().any(|text| name.ends_with(text));
@@ -148,25 +155,55 @@ pub(crate) fn id_column(outline: &Outline) -> Option<&str> {
     outline.names().map(|(name, _)| name).find(|name| plain(name) == "id")
 }
 
-/// Proposes a field map. `surroundings` name the device where records do not.
+/// The names that a field may be: if it is given, only that one.
+fn candidates_over<'a>(
+    given: &'a BTreeMap<String, String>,
+    outline: &'a Outline,
+    field: Field,
+) -> Vec<Candidate<'a>> {
+    let Some(source) = given.get(field.name()) else { return candidates(outline, field) };
+    let is_it = |it: &Candidate<'_>| {
+        let own = it.source();
+        own == *source || own.strip_prefix('/') == Some(source)
+    };
+    let known = outline.names().map(|(path, _)| Candidate { path, rank: 0 }).find(is_it);
+    vec![known.unwrap_or(Candidate { path: source, rank: 0 })]
+}
+
+/// The names of the place that fit each other best.
+fn find_place<'a>(
+    given: &'a BTreeMap<String, String>,
+    outline: &'a Outline,
+) -> Option<(Candidate<'a>, Candidate<'a>)> {
+    let [lats, lons] = [Field::Lat, Field::Lon].map(|it| candidates_over(given, outline, it));
+    let is_given = given.contains_key("lat") || given.contains_key("lon");
+    let pairs = lats.iter().flat_map(|lat| lons.iter().map(move |lon| (*lat, *lon)));
+    pairs
+        .filter(|(lat, lon)| is_given || lat.object() == lon.object())
+        .filter(|(lat, lon)| lat.path != lon.path)
+        .min_by_key(|(lat, lon)| (lat.rank + lon.rank, lat.path.len()))
+}
+
+/// Proposes a field map, in which what is `given` holds. `surroundings` name the device where
+/// records do not.
 #[must_use]
-pub(crate) fn propose(outline: &Outline, surroundings: Surroundings) -> ProposedMap {
-    let mut map = ProposedMap::default();
-    let (lats, lons) = (candidates(outline, Field::Lat), candidates(outline, Field::Lon));
-    let pairs = lats.iter().flat_map(|lat| lons.iter().map(move |lon| (lat, lon)));
-    let pair = pairs
-        .filter(|(lat, lon)| lat.object() == lon.object() && lat.path != lon.path)
-        .min_by_key(|(lat, lon)| (lat.rank + lon.rank, lat.path.len()));
+pub(crate) fn propose(
+    outline: &Outline,
+    surroundings: Surroundings,
+    given: &BTreeMap<String, String>,
+) -> ProposedMap {
+    let mut map = ProposedMap { fields: given.clone(), ..ProposedMap::default() };
+    let pair = find_place(given, outline);
     let by_values = if pair.is_none() { values::places(outline) } else { None };
     let lat = match (pair, &by_values) {
         (Some((lat, lon)), _) => {
-            map.fields.insert("lat".into(), lat.source());
-            map.fields.insert("lon".into(), lon.source());
-            *lat
+            map.add("lat", lat.source());
+            map.add("lon", lon.source());
+            lat
         }
         (None, Some(found)) => {
-            map.fields.insert("lat".into(), found.lat.into());
-            map.fields.insert("lon".into(), found.lon.into());
+            map.add("lat", found.lat.into());
+            map.add("lon", found.lon.into());
             map.notes.push(found.to_check());
             Candidate { path: found.lat, rank: 0 }
         }
@@ -174,10 +211,10 @@ pub(crate) fn propose(outline: &Outline, surroundings: Surroundings) -> Proposed
         (None, None) => Candidate { path: "", rank: 0 },
     };
     if let Some((arrays, _)) = lat.path.rsplit_once("/*") {
-        map.fields.insert("samples".into(), arrays.into());
+        map.add("samples", arrays.into());
     }
     if let Some(opened) = outline.opened().filter(|path| lat.path.starts_with(*path)) {
-        map.fields.insert("open".into(), opened.into());
+        map.add("open", opened.into());
     }
     add_others(&mut map, outline, &lat);
     if !map.fields.contains_key("time") {
@@ -199,8 +236,9 @@ pub(crate) fn propose(outline: &Outline, surroundings: Surroundings) -> Proposed
 
 /// Adds the fields other than the place, by their names.
 fn add_others(map: &mut ProposedMap, outline: &Outline, lat: &Candidate<'_>) {
-    let rest = Field::ALL.into_iter().filter(|it| !matches!(it, Field::Lat | Field::Lon));
-    for field in rest {
+    let is_open = |field: &Field| !map.fields.contains_key(field.name());
+    let rest: Vec<_> = Field::ALL.into_iter().filter(is_open).collect();
+    for field in rest.into_iter().filter(|it| !matches!(it, Field::Lat | Field::Lon)) {
         // In the same element of an array as the position, or in one around it.
         let is_around = |it: &Candidate<'_>| {
             lat.path.starts_with(it.element())
@@ -241,7 +279,7 @@ mod tests {
 
     /// The entries of the map that is proposed.
     fn map(outline: &Outline, surroundings: Surroundings) -> String {
-        let map = propose(outline, surroundings);
+        let map = propose(outline, surroundings, &BTreeMap::new());
         let entries = map.fields.iter().map(|(name, source)| format!("{name}={source}"));
         entries
             .chain(map.missing.iter().map(|name| format!("no {name}")))
@@ -311,7 +349,7 @@ mod tests {
         let table = Outline::of_table(&TableSample::new(
             b"row id;Vehicle ID;GPS Time;Latitude;Longitude;Speed (km/h)",
         ));
-        let found = propose(&table, Surroundings::File);
+        let found = propose(&table, Surroundings::File, &BTreeMap::new());
         assert_eq!(
             map(&table, Surroundings::File),
             "device_id=Vehicle ID lat=Latitude lon=Longitude speed=Speed (km/h) time=GPS Time"
@@ -329,12 +367,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_holds_and_the_rest_is_found() {
+        let table = TableSample::new(b"Lat,Lon,Breite,Zeit,Wagen,Speed\n1,2,3,,a,4");
+        let table = Outline::of_table(&table);
+        let given = [("lat", "Breite"), ("device_id", "Speed")];
+        let given = given.map(|(name, source)| (name.to_owned(), source.to_owned())).into();
+        let found = propose(&table, Surroundings::File, &given).fields;
+        let found: Vec<_> = found.iter().map(|(name, source)| format!("{name}={source}")).collect();
+        assert_eq!(found, ["device_id=Speed", "lat=Breite", "lon=Lon", "time=Zeit"]);
+        // In an element of an array, too.
+        let record = r#"{"imei":35,"points":[{"ts":1795158000,"y":{"lat":1,"lon":2,"n":3}},{}]}"#;
+        let given = [("lat".to_owned(), "/y/n".to_owned())].into();
+        let found = propose(&outline(&[record]), Surroundings::Nothing, &given).fields;
+        let sources: Vec<_> = found.values().collect();
+        assert_eq!(sources, ["/imei", "/y/n", "/y/lon", "/points", "/ts"], "{found:?}");
+    }
+
+    #[test]
     fn an_ignition_is_found_by_its_words_where_no_name_says_it() {
         let found = |columns: &str, values: [&str; 2]| {
             let rows = values.map(|value| format!("\na,1795158000,1,2,{value}")).concat();
             let table = format!("vehicle,time,lat,lon,{columns}{rows}");
             let outline = Outline::of_table(&TableSample::new(table.as_bytes()));
-            let map = propose(&outline, Surroundings::File);
+            let map = propose(&outline, Surroundings::File, &BTreeMap::new());
             (map.fields.get("ignition").cloned(), map.notes.len())
         };
         assert_eq!(found("Zustand", ["Ein", "aus"]), (Some("Zustand".into()), 1));

@@ -240,6 +240,37 @@ fn the_column_id_is_the_device_if_its_values_repeat() {
     }
 }
 
+/// Three vans, each 111 km from the next, in a table that calls them by their colour.
+fn vans() -> Folder {
+    let row = |nth: u32| {
+        let (van, hour, minute, second) = (nth % 3, 6 + nth / 360, nth / 6 % 60, nth % 6 * 10);
+        let lat = 50.0 + f64::from(van) + f64::from(nth / 3) * 0.001;
+        let colour = ["red", "green", "blue"][van as usize];
+        format!("{colour},27/03/2026 {hour:02}:{minute:02}:{second:02},{lat:.6},13.4,8.3\n")
+    };
+    let rows: String = (0..120).map(row).collect();
+    Folder::with("a.csv", format!("Colour,When,Lat.,Long.,Speed (mph)\n{rows}"))
+}
+
+#[test]
+fn what_is_given_holds_and_the_rest_is_found() {
+    let folder = vans();
+    let found = inspect(&folder, "a.csv --map device_id=Colour --time-zone Europe/Berlin");
+    assert_eq!((&found["reads"], &found["devices"]), (&json!("map"), &json!(3)), "{found:#}");
+    assert_eq!(found["from"], "2026-03-27T05:00:00.000Z");
+    assert_eq!(flag(&found, "--time-zone"), &Value::Null, "it needs no reason");
+    let command = found["command"].as_str().unwrap();
+    let expected = "tstar ingest a.csv --time-zone Europe/Berlin --map \
+        'device_id=Colour,lat=Lat.,lon=Long.,speed=Speed (mph),time=When' --time-format ";
+    assert!(command.starts_with(expected), "{command}");
+    let summary = run_printed(&folder, &found, "--json").ends(0).json();
+    assert_eq!((&summary["applied"], &summary["trips"]), (&json!(120), &json!(3)), "{summary}");
+    // A map that reads them is left as it is.
+    folder.write("log", track(0, 20, (10, 100.0), 10.0));
+    let found = inspect(&folder, "log --map driver=device_id");
+    assert_eq!((&found["reads"], flag(&found, "--map")), (&json!("given"), &Value::Null));
+}
+
 #[test]
 fn columns_and_local_times_are_found() {
     let row = |nth: u32| format!("7;{nth:02}.03.2026 06:04:03;52,5;13,{nth};30\n");
