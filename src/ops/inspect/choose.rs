@@ -18,6 +18,9 @@ use crate::source::{
 /// The zone of times without an offset, until the user names theirs.
 const ANY_ZONE: &str = "UTC";
 
+/// Of the samples of one device, at most one in this many is where no vehicle can be.
+const MAX_OUT_OF_PLACE: u64 = 20;
+
 /// Reasons that another unit or format of times may remove.
 const TIME_REASONS: [DeadReason; 4] = [
     DeadReason::TimeBeforeMin,
@@ -248,10 +251,46 @@ impl<'a> Chooser<'a> {
         self.map_notes = std::mem::take(&mut map.notes);
         self.devices = map.candidates.remove("device_id").unwrap_or_default();
         self.try_fit(FieldSource::Map(map.clone()), &tweaks).await?;
+        if self.has_several_devices() {
+            return self.open_device(map).await;
+        }
         if self.best.as_ref().is_none_or(|best| best.tally.samples() == 0) {
             self.partial = Some((map, tweaks));
         }
         Ok(())
+    }
+
+    /// Whether the records that the best way takes for those of one device are where none can be,
+    /// while a name may be that of the device.
+    fn has_several_devices(&self) -> bool {
+        let Some(Choice { fit: FieldSource::Map(map), tally, .. }) = &self.best else {
+            return false;
+        };
+        let is_file = map.fields.get("device_id").is_some_and(|source| source == "@file");
+        let is_known = self.request.settings.map.contains_key("device_id");
+        is_file
+            && !is_known
+            && !self.devices.is_empty()
+            && tally.out_of_place() * MAX_OUT_OF_PLACE > tally.samples()
+    }
+
+    /// Leaves open which name of a map is the device.
+    async fn open_device(&mut self, mut map: ProposedMap) -> anyhow::Result<()> {
+        let mut tweaks = DecodeOverrides::default();
+        if let Some(Choice { tally, tweaks: found, .. }) = self.best.take() {
+            tweaks = found;
+            self.map_notes.push(format!(
+                "of one device, {} of {} samples would be where no vehicle can be: they are of \
+                 several, so name theirs",
+                tally.out_of_place(),
+                tally.samples()
+            ));
+        }
+        map.fields.remove("device_id");
+        map.missing.push("device_id");
+        map.candidates.insert("device_id", std::mem::take(&mut self.devices));
+        self.partial = Some((map, tweaks));
+        self.try_fit(self.first(), &DecodeOverrides::default()).await
     }
 
     /// Tries the records without an ignition that makes stops of all. Returns what is wrong with

@@ -178,6 +178,12 @@ impl Tally {
         self.stats.samples
     }
 
+    /// Number of samples that their device can hardly have sent: too far from the one before, or
+    /// elsewhere at the same time.
+    pub(crate) fn out_of_place(&self) -> u64 {
+        self.stats.jumps + self.stats.conflicts.far
+    }
+
     /// Number of samples that cannot be used for one of these reasons.
     pub(crate) fn dead_for(&self, reasons: &[DeadReason]) -> u64 {
         let dead = reasons.iter().filter_map(|reason| self.dead.get(reason));

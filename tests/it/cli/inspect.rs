@@ -253,6 +253,28 @@ fn vans() -> Folder {
 }
 
 #[test]
+fn a_fleet_is_not_taken_for_one_device() {
+    let folder = vans();
+    let found = folder.run("inspect a.csv --json").ends(65).json();
+    assert_eq!((&found["missing"], &found["command"]), (&json!(["device_id"]), &Value::Null));
+    assert_eq!(found["partial"]["candidates"], json!({"device_id": ["Colour"]}), "{found:#}");
+    let partial = found["partial_command"].as_str().unwrap();
+    assert_eq!(
+        partial,
+        "tstar ingest a.csv --map 'device_id=?,lat=Lat.,lon=Long.,speed=Speed (mph),time=When' \
+         --time-format '%d/%m/%Y %H:%M:%S' --time-zone UTC --speed-unit mph"
+    );
+    assert!(found["notes"].to_string().contains("119 of 120 samples would be"), "{found:#}");
+    // One of them alone is plausible.
+    let text = String::from_utf8(folder.read("a.csv")).unwrap();
+    let red = text.lines().filter(|line| line.starts_with("Colour") || line.starts_with("red"));
+    folder.write("b.csv", red.fold(String::new(), |text, line| text + line + "\n"));
+    let found = inspect(&folder, "b.csv");
+    assert_eq!((&found["map"]["device_id"], &found["devices"]), (&json!("@file"), &json!(1)));
+    assert!(found["notes"].to_string().contains("it may be `Colour`"), "{found:#}");
+}
+
+#[test]
 fn what_is_given_holds_and_the_rest_is_found() {
     let folder = vans();
     let found = inspect(&folder, "a.csv --map device_id=Colour --time-zone Europe/Berlin");
