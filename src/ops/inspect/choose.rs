@@ -1,8 +1,9 @@
 //! Finds the preset, the field map and the units that read most records.
 
+mod ignition;
+
 use super::InspectRequest;
 use super::records::{InputRecords, Unread, observe_names};
-use super::rules_found::ignition_fault;
 use super::tally::Tally;
 use crate::log::redecode::DecodeOverrides;
 use crate::model::preset::Preset;
@@ -139,6 +140,9 @@ impl<'a> Chooser<'a> {
             if !self.is_read() {
                 self.try_map().await?;
             }
+        }
+        if !is_fixed {
+            self.try_ignition().await?;
         }
         self.try_speed_unit().await?;
         let ignition_fault = self.try_without_ignition().await?;
@@ -291,27 +295,6 @@ impl<'a> Chooser<'a> {
         map.candidates.insert("device_id", std::mem::take(&mut self.devices));
         self.partial = Some((map, tweaks));
         self.try_fit(self.first(), &DecodeOverrides::default()).await
-    }
-
-    /// Tries the records without an ignition that makes stops of all. Returns what is wrong with
-    /// it.
-    async fn try_without_ignition(&mut self) -> anyhow::Result<Option<String>> {
-        let Some(best) = self.best.as_ref().filter(|best| best.tally.ignitions > 0) else {
-            return Ok(None);
-        };
-        let Some(fault) = ignition_fault(&best.tally) else { return Ok(None) };
-        let mut tweaks = best.tweaks.clone();
-        tweaks.fields.insert("ignition".into(), "none".into());
-        let (fit, any_key) = (best.fit.clone(), best.any_key);
-        if let Some(choice) = self.read(fit, tweaks, any_key).await?
-            && choice.tally.samples() > 0
-        {
-            // A map that is given stays as it is given.
-            if choice.tally.ignitions == 0 {
-                self.best = Some(choice);
-            }
-        }
-        Ok(Some(fault))
     }
 
     /// The formats that the values of the time have under a fit, the most likely first.

@@ -37,7 +37,11 @@ pub(super) fn flags(
     if !matches!(fit, FieldSource::Map(_)) && !tweaks.fields.is_empty() {
         let fields = tweaks.fields.clone().into_iter().chain(settings.map.clone()).collect();
         let fields = ProposedMap { fields, ..ProposedMap::default() };
-        add("--map", &map_text(&fields), "the ignition makes stops of samples that move");
+        let why = match tweaks.fields.values().any(|source| source == "none") {
+            true => "the ignition makes stops of samples that move",
+            false => "the name or the values of the ignition",
+        };
+        add("--map", &map_text(&fields), why);
     }
     if is_guessed {
         let name = TextEncoding::WINDOWS_1252.name();

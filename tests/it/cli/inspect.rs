@@ -294,6 +294,28 @@ fn what_is_given_holds_and_the_rest_is_found() {
 }
 
 #[test]
+fn an_ignition_of_another_name_is_added_to_the_standard_names() {
+    let folder = Folder::new();
+    for (name, state, is_noted) in [("Engine State", [0, 1], false), ("Zustand", [2, 3], true)] {
+        let words = ["0", "1", "aus", "ein"];
+        let row = |nth: u32| {
+            let word = words[state[usize::from(nth < 60)]];
+            let lat = 50.0 + f64::from(nth.min(60)) * 0.001;
+            format!("v,2026-03-27T06:{:02}:{:02}Z,{lat:.3},13.4,{word}\n", nth / 2, nth % 2 * 30)
+        };
+        let rows: String = (0..120).map(row).collect();
+        folder.write("a.csv", format!("device_id,time,lat,lon,{name}\n{rows}"));
+        let found = inspect(&folder, "a.csv");
+        assert_eq!(flag(&found, "--map"), &json!(format!("ignition={name}")), "{found:#}");
+        let note = format!("`{name}` is taken for the ignition by its values");
+        assert_eq!(found["notes"].to_string().contains(&note), is_noted, "{found:#}");
+        run_printed(&folder, &found, &format!("--store 'sqlite:{name}.db'")).ends(0);
+        let found = inspect(&folder, "a.csv --map ignition=none");
+        assert_eq!(flag(&found, "--map"), &Value::Null, "{found:#}");
+    }
+}
+
+#[test]
 fn columns_and_local_times_are_found() {
     let row = |nth: u32| format!("7;{nth:02}.03.2026 06:04:03;52,5;13,{nth};30\n");
     let table = "Vehicle ID;Date;Latitude;Longitude;Speed kmh\n".to_owned();
