@@ -91,7 +91,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// What to check of an ignition that was found by its values.
-    fn to_check(&self) -> String {
+    fn choice(&self) -> String {
         format!(
             "`{}` is taken for the ignition by its values; write ignition=none in --map if it is \
              not",
@@ -255,7 +255,7 @@ fn add_others(map: &mut ProposedMap, outline: &Outline, lat: &Candidate<'_>) {
         let by_values = (best.is_none() && field == Field::Ignition)
             .then(|| values::ignition(outline, is_around))
             .flatten();
-        map.notes.extend(by_values.map(|found| found.to_check()));
+        map.notes.extend(by_values.map(|found| found.choice()));
         let best = best.or(by_values);
         if let Some(best) = best {
             map.fields.insert(field.name().into(), best.source());
