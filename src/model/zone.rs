@@ -16,8 +16,8 @@ use crate::identity::TEXT_TIMES_MS;
 /// Version of the tables of this program, such as `2025b`.
 pub const ZONE_TABLES: &str = IANA_TZDB_VERSION;
 
-/// How much longer a span of local days is in which clocks are put back, ms: at most an hour in
-/// any year that samples have.
+/// How much longer a span of local days may be in which clocks are put back, ms: an hour, as in
+/// almost all zones.
 pub(crate) const CLOCKS_BACK_MS: i64 = 3_600_000;
 
 /// A name that no time zone has.

@@ -149,8 +149,8 @@ pub enum Leg {
 }
 
 impl LegFilter {
-    /// A longer leg counts, m: receivers rarely report places that are further from each other
-    /// while they stand, and in a jam a vehicle does not go further without a sample in between.
+    /// A longer leg counts, m: receivers rarely drift further between two samples, and in a jam,
+    /// with a sample a minute, a vehicle goes further even if each of them reports no speed.
     const MAX_DRIFT_M: f64 = 25.0;
 
     /// What a leg is whose ends have these classes, by its length, m, and its duration, ms.
