@@ -98,34 +98,53 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// A column of a list: its name, and the text of a trip or stop.
-type ListColumn = (&'static str, fn(&TripJson, &Extras) -> String);
+/// A column of a list.
+#[derive(Clone, Copy)]
+struct ListColumn {
+    name: &'static str,
+    is_number: bool,
+    /// The text of a trip or stop.
+    text: fn(&TripJson, &Extras) -> String,
+}
+
+impl ListColumn {
+    const fn words(name: &'static str, text: fn(&TripJson, &Extras) -> String) -> Self {
+        Self { name, is_number: false, text }
+    }
+
+    const fn number(name: &'static str, text: fn(&TripJson, &Extras) -> String) -> Self {
+        Self { name, is_number: true, text }
+    }
+}
 
 const LIST: [ListColumn; 6] = [
-    ("id", |it, _| it.id.clone()),
-    ("start_time", |it, _| it.start_time.clone()),
-    ("end_time", |it, _| it.end_time.clone()),
-    ("duration", |it, _| duration(it.duration_s)),
-    ("idle", |it, _| it.idle_s.map_or_else(String::new, duration)),
-    ("parked", |it, _| duration(it.parked_s)),
+    ListColumn::words("id", |it, _| it.id.clone()),
+    ListColumn::words("start_time", |it, _| it.start_time.clone()),
+    ListColumn::words("end_time", |it, _| it.end_time.clone()),
+    ListColumn::number("duration", |it, _| duration(it.duration_s)),
+    ListColumn::number("idle", |it, _| it.idle_s.map_or_else(String::new, duration)),
+    ListColumn::number("parked", |it, _| duration(it.parked_s)),
 ];
 
 const TRIPS: [ListColumn; 3] = [
-    ("km", |it, _| format!("{:.1}", it.distance_m / 1e3)),
-    ("driver", |it, _| it.driver.clone().unwrap_or_default()),
-    ("absorbed", |it, _| it.absorbed.len().to_string()),
+    ListColumn::number("km", |it, _| format!("{:.1}", it.distance_m / 1e3)),
+    ListColumn::words("driver", |it, _| it.driver.clone().unwrap_or_default()),
+    ListColumn::number("absorbed", |it, _| it.absorbed.len().to_string()),
 ];
 
 /// Of lists with both.
-const KIND: ListColumn = ("kind", |it, _| it.kind.clone());
+const KIND: ListColumn = ListColumn::words("kind", |it, _| it.kind.clone());
 
 /// Of lists with stops.
-const PLACE: ListColumn = ("place", |it, _| format!("{:.5}, {:.5}", it.start.lat, it.start.lon));
+const PLACE: ListColumn =
+    ListColumn::words("place", |it, _| format!("{:.5}, {:.5}", it.start.lat, it.start.lon));
 
 /// Of lists that ask for them.
 const SILENCE: [ListColumn; 2] = [
-    ("silence", |_, it| it.silence_s.flatten().map_or_else(String::new, duration)),
-    ("silence_km", |_, it| {
+    ListColumn::number("silence", |_, it| {
+        it.silence_s.flatten().map_or_else(String::new, duration)
+    }),
+    ListColumn::number("silence_km", |_, it| {
         it.silence_m.flatten().map_or_else(String::new, |m| format!("{:.1}", m / 1e3))
     }),
 ];
@@ -145,14 +164,11 @@ pub(crate) fn list(found: &[(TripJson, &Extras)]) -> String {
         .chain(has_stops.then_some(PLACE))
         .chain(has_silence.then_some(SILENCE).into_iter().flatten())
         .collect();
-    let is_number = |name: &str| {
-        ["duration", "idle", "parked", "km", "absorbed", "silence", "silence_km"].contains(&name)
-    };
-    let right: Vec<_> = (0..columns.len()).filter(|&at| is_number(columns[at].0)).collect();
+    let right: Vec<_> = (0..columns.len()).filter(|&at| columns[at].is_number).collect();
     let row = |(trip, extras): &(TripJson, &Extras)| {
-        columns.iter().map(|(_, text)| text(trip, extras)).collect::<Vec<_>>()
+        columns.iter().map(|column| (column.text)(trip, extras)).collect::<Vec<_>>()
     };
-    let names = columns.iter().map(|(name, _)| *name);
+    let names = columns.iter().map(|column| column.name);
     rows(names, &right, &found.iter().map(row).collect::<Vec<_>>())
 }
 
