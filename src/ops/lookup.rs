@@ -56,13 +56,15 @@ pub enum NoTrip {
         /// The trip or stop.
         row: Box<TripRow>,
     },
-    /// No trip covers its time.
-    #[error("no trip has the id `{id}`: no trip of its device covers {time}")]
+    /// None covers its time.
+    #[error("no {what} has the id `{id}`: no {what} of its device covers {time}", what = kinds.noun())]
     Unknown {
         /// The id of the request.
         id: String,
         /// Its time.
         time: String,
+        /// What was asked for.
+        kinds: Kinds,
     },
 }
 
@@ -87,7 +89,8 @@ impl FoundTrip {
             }
             LookupResult::Gone { device_id, forget } => Err(NoTrip::Gone { device_id, forget }),
             LookupResult::Unknown => {
-                Err(NoTrip::Unknown { id: id.to_owned(), time: format_time(t_star_ms.ms()) })
+                let (id, time) = (id.to_owned(), format_time(t_star_ms.ms()));
+                Err(NoTrip::Unknown { id, time, kinds })
             }
         }
     }

@@ -60,6 +60,8 @@ fn a_stop_is_found_where_it_is_asked_for() {
     assert_eq!(trip["id"], TRIP);
     let none = folder.run("lookup van 2026-03-02T12:00:00Z --kind all").ends(1);
     none.says(&["no trip or stop of device `van` covers"]);
+    let none = folder.run("trip van~20260302T120000.000Z --kind all").ends(1);
+    none.says(&["no trip or stop has the id", "no trip or stop of its device covers"]);
 }
 
 #[test]
