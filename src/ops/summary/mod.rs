@@ -282,35 +282,36 @@ impl Cutter {
 impl Sums {
     /// Those of a whole segment, by its columns.
     fn from_row(row: &TripRow) -> Self {
-        let (duration_ms, parked_ms) = (row.end_ms - row.start_ms, row.parked_ms);
-        match row.kind {
-            Kind::Trip => Self {
-                distance_dm: distance_dm(row.distance_m),
-                duration_ms,
-                moving_ms: row.moving_ms.unwrap_or_default(),
-                idle_ms: row.idle_ms.unwrap_or_default(),
-                parked_ms,
-                ..Self::default()
-            },
-            Kind::Stop => {
-                Self { standing_ms: duration_ms - parked_ms, parked_ms, ..Self::default() }
-            }
+        Self {
+            distance_dm: distance_dm(row.distance_m),
+            duration_ms: row.end_ms - row.start_ms,
+            moving_ms: row.moving_ms.unwrap_or_default(),
+            idle_ms: row.idle_ms.unwrap_or_default(),
+            parked_ms: row.parked_ms,
+            ..Self::default()
         }
+        .by_kind(row.kind)
     }
 
     /// Those of a part of a segment.
     fn from_part(row: &TripRow, part: &Part) -> Self {
-        let (duration_ms, parked_ms) = (part.duration_ms(), part.parked_ms());
-        match row.kind {
-            Kind::Trip => Self {
-                distance_dm: part.distance_dm,
-                duration_ms,
-                // As in the columns: without a speed, nothing says that it moves.
-                moving_ms: row.moving_ms.map_or(0, |_| part.moving_ms()),
-                idle_ms: row.idle_ms.map_or(0, |_| part.idle_ms()),
-                parked_ms,
-                ..Self::default()
-            },
+        Self {
+            distance_dm: part.distance_dm,
+            duration_ms: part.duration_ms(),
+            // As in the columns: without a speed, nothing says that it moves.
+            moving_ms: row.moving_ms.map_or(0, |_| part.moving_ms()),
+            idle_ms: row.idle_ms.map_or(0, |_| part.idle_ms()),
+            parked_ms: part.parked_ms(),
+            ..Self::default()
+        }
+        .by_kind(row.kind)
+    }
+
+    /// These of a trip; of a stop how long it stands, and is parked.
+    fn by_kind(self, kind: Kind) -> Self {
+        let Self { duration_ms, parked_ms, .. } = self;
+        match kind {
+            Kind::Trip => self,
             Kind::Stop => {
                 Self { standing_ms: duration_ms - parked_ms, parked_ms, ..Self::default() }
             }

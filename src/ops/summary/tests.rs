@@ -103,6 +103,33 @@ fn what_only_touches_a_span_adds_nothing() {
     assert_eq!(total(&pieces(&row, (noon, noon), None, LegFilter::default())).trips, 1);
 }
 
+#[test]
+fn rows_and_their_keys_are_bounded() {
+    let request = |by| {
+        let span = (DeviceTime(0), DeviceTime(1));
+        SummaryRequest { span, device: None, by, zone: Zone::UTC }
+    };
+    // Adds pieces of some devices, with ids of that many bytes.
+    let fill = |count: usize, bytes: usize, by| {
+        let mut sums = SpanSums::default();
+        let piece = |nth: usize| Piece {
+            device_id: format!("{nth:0bytes$}"),
+            driver: None,
+            start_ms: DeviceTime(0),
+            sums: Sums { trips: 1, ..Sums::default() },
+        };
+        let outcome = (0..count).try_for_each(|nth| sums.add(piece(nth), &request(by)));
+        (outcome.map_err(|error| error.to_string()), sums.total.trips)
+    };
+    assert_eq!(fill(MAX_ROWS, 8, SummaryKey::Device), (Ok(()), 10_000));
+    let too_many = fill(MAX_ROWS + 1, 8, SummaryKey::Device).0.unwrap_err();
+    assert!(too_many.contains("10000 rows, or 1 MiB of keys"), "{too_many}");
+    assert_eq!(fill(MAX_KEYS / 256, 256, SummaryKey::Device), (Ok(()), 4096));
+    assert!(fill(MAX_KEYS / 256 + 1, 256, SummaryKey::Device).0.is_err());
+    // A key counts once.
+    assert_eq!(fill(20_000, 256, SummaryKey::Driver), (Ok(()), 20_000));
+}
+
 fn segment() -> impl Strategy<Value = (Kind, Vec<(i64, i32, Class)>)> {
     let step = (1_i64..7_000_000, -20_000_i32..20_000, any::<bool>());
     let start = 0_i64..2_145_916_800_000;
