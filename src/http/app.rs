@@ -25,7 +25,7 @@ use crate::views::is_open;
 const MAX_BULK_LOOKUPS: usize = 4;
 
 /// Maximum concurrent summaries.
-const MAX_SUMMARIES: usize = 4;
+pub(super) const MAX_SUMMARIES: usize = 4;
 
 /// Options of the HTTP server.
 #[derive(Clone, Debug)]
@@ -61,6 +61,7 @@ pub struct App {
     /// Bounds the summaries, each of which may read for seconds. None waits, or they would take the
     /// places of other requests.
     pub(super) summaries: Semaphore,
+    pub(super) client_summaries: PerClient<ClientKey>,
     pub(super) sessions: Sessions,
     /// Limits what is logged of refusals and logins.
     pub(super) audit: Limited,
@@ -96,6 +97,7 @@ impl App {
             bulk_lookups: Semaphore::new(MAX_BULK_LOOKUPS),
             client_lookups: PerClient::default(),
             summaries: Semaphore::new(MAX_SUMMARIES),
+            client_summaries: PerClient::default(),
             sessions: Sessions::default(),
             audit: Limited::default(),
             log: None,

@@ -193,6 +193,12 @@ fn times_of_flags_are_not_seconds_or_years() {
     }
     let ran = folder.run("forget truck-17 --before 2026 --yes").ends(2).prints_nothing();
     ran.says(&["--before 2026", "for the year, write 2026-01-01T00:00:00Z"]);
+    // Eight digits that are a date, and eight that are none.
+    for words in ["trips truck-17 --from 20251120", "export --from 20251120"] {
+        let ran = folder.run(words).ends(2).prints_nothing();
+        ran.says(&["--from 20251120", "1970-01-01T05:37:31.120Z", "for the day, write 2025-11-20"]);
+    }
+    assert_eq!(ids(&folder, "trips truck-17 --from 29990101").len(), 3);
     // Other numbers are ms, however small.
     assert_eq!(ids(&folder, "trips truck-17 --from 0 --to 999999999999999").len(), 3);
     assert_eq!(ids(&folder, "trips truck-17 --from -1 --to 2101").len(), 0);

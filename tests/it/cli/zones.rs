@@ -131,3 +131,16 @@ fn tables_and_csv_have_the_offset_of_the_zone() {
     let trip: Value = folder.run(&format!("trip {id} --json {BERLIN}")).ends(0).json();
     assert_eq!(trip["start_time"], utc[0]);
 }
+
+/// A year that has more than its days in hours of the zone, as the clocks are put back in it.
+#[test]
+fn a_summary_reads_a_year_of_the_zone_at_most() {
+    let folder = store(&SPRING);
+    let summary = |to: &str| {
+        let span = format!("--from 2023-10-29 --to {to}");
+        folder.run(&format!("summary {span} {BERLIN} --by device --format ndjson"))
+    };
+    assert_eq!(summary("2024-10-29").ends(0).objects().len(), SPRING.len());
+    let more = summary("2024-10-30").ends(2).prints_nothing();
+    more.says(&["--to is more than 366 days after --from"]);
+}
