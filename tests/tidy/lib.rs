@@ -10,6 +10,8 @@ pub mod page;
 #[cfg(test)]
 mod breaks;
 #[cfg(test)]
+mod budgets;
+#[cfg(test)]
 mod circles;
 #[cfg(test)]
 mod layers;
