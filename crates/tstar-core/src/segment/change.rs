@@ -39,12 +39,14 @@ pub struct Placement<K, C> {
     pub cut: C,
 }
 
-/// How many segments on each side of those within `max_gap` of a sample it may change: that of a
-/// phase whose kind it changes, where that one lasts over a midnight, and the one that such a phase
-/// joins. What is linked to that one only ever changes with it in one segment: a trip that grows
-/// may fill its day, but only one that the sample is linked to gets shorter, so that its day is no
-/// longer filled.
-pub const SURROUNDINGS: usize = 2;
+/// How many segments on each side of those within `max_gap` of a sample decide on what it changes:
+/// that of a phase whose kind it changes, where that one lasts over a midnight, and the one that
+/// such a phase joins; or that of movement which no longer fills its day, the one across the
+/// midnight that it then joins, and a stop at the other end of that day: by what the day says, it
+/// may be of the movement that fills it. What is linked to these only ever changes with them in one
+/// segment: a trip that grows may fill its day, but only one that the sample is linked to gets
+/// shorter, so that its day is no longer filled.
+pub const SURROUNDINGS: usize = 3;
 
 /// Decides what a sample of the record at `version` changes.
 ///

@@ -311,9 +311,14 @@ impl SeenChanges {
 fn check_log(seed: u64, seen: &mut SeenChanges) {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let max_samples = random.pick(&[3, 5, usize::MAX, usize::MAX]);
-    let rules = rules(random.pick(&[1, 2, 6]), random.pick(&[None, Some(2), Some(3)]), max_samples);
+    let min_stop = random.pick(&[None, Some(1), Some(2), Some(3)]);
+    // Some fill days, at the edges of which the rules are the most involved.
+    let fills = random.below(4) == 0;
+    let gap = if fills { 6 } else { random.pick(&[1, 2, 6]) };
+    let rules = rules(gap, min_stop, if fills { usize::MAX } else { max_samples });
     let mix = random.pick(&[[1, 0, 0], [6, 0, 1], [3, 2, 1], [2, 3, 1], [1, 2, 0], [1, 1, 1]]);
-    let spread = random.pick(&[8, 14, 30, 60]);
+    let mix = if fills { random.pick(&[[6, 1, 0], [4, 2, 0], [9, 3, 1]]) } else { mix };
+    let spread = if fills { 60 } else { random.pick(&[8, 14, 30, 60]) };
     let from = random.pick(&[24, 48]) - random.below(spread);
     let mut device = Device::default();
     let mut model: Vec<Literal> = Vec::new();
@@ -350,24 +355,37 @@ fn check_log(seed: u64, seen: &mut SeenChanges) {
     }
 }
 
+/// The numbers of segments after each sample of a log, which are those of the model.
+fn counts(rules: &SegmentRules, log: &[(i64, Class)]) -> Vec<usize> {
+    let (mut device, mut model) = (Device::default(), Vec::new());
+    let count = |(&(unit, class), offset): (&(i64, Class), i64)| {
+        let (version, sample) = (Version(2 * offset), (at(unit), class));
+        device.absorb(rules, version, sample);
+        model = after(rules, &model, version, sample).unwrap();
+        assert_eq!(device.literal(), model, "{unit}");
+        model.len()
+    };
+    log.iter().zip(0..).map(count).collect()
+}
+
 /// The last slow sample of a day belongs to its movement, until a later one shows that it stands:
 /// then movement does not fill the day any more, and nothing cuts it at the midnight before.
 #[test]
 fn a_late_sample_joins_trips_at_the_midnight_of_a_day_that_was_full() {
     use Class::{Moving, Slow};
-    let rules = rules(6, Some(3), usize::MAX);
     let log = [23, 26, 30, 35, 41].map(|unit| (unit, Moving));
-    let log = log.into_iter().chain([(42, Slow), (48, Moving), (46, Moving)]);
-    let (mut device, mut model) = (Device::default(), Vec::new());
-    let mut segments = Vec::new();
-    for ((unit, class), offset) in log.zip(0..) {
-        let (version, sample) = (Version(2 * offset), (at(unit), class));
-        device.absorb(&rules, version, sample);
-        model = after(&rules, &model, version, sample).unwrap();
-        assert_eq!(device.literal(), model, "{unit}");
-        segments.push(model.len());
-    }
-    assert_eq!(segments, [1, 1, 1, 1, 1, 2, 4, 3]);
+    let log = [&log[..], &[(42, Slow), (48, Moving), (46, Moving)]].concat();
+    assert_eq!(counts(&rules(6, Some(3), usize::MAX), &log), [1, 1, 1, 1, 1, 2, 4, 3]);
+}
+
+/// The last slow sample of the second day stands, but by what that day says it is of the movement
+/// that fills it. Who decides on the day before has to know of it.
+#[test]
+fn a_full_day_is_cut_whatever_grows_on_the_day_before() {
+    use Class::{Moving, Slow};
+    let log = [47, 51, 55, 61, 65].map(|unit| (unit, Moving));
+    let log = [&log[..], &[(70, Slow), (75, Moving), (42, Slow), (40, Slow)]].concat();
+    assert_eq!(counts(&rules(6, Some(1), usize::MAX), &log), [1, 1, 1, 1, 1, 2, 4, 5, 5]);
 }
 
 #[test]

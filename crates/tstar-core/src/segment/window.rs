@@ -119,14 +119,17 @@ impl Window {
         }
         // If the one before stands by what the day says, it is not of the movement before it.
         let before = if self.is_linked_in_day(rules, own) { 2 } else { 1 };
+        // Only the samples of a day decide on its movement.
+        let day = self.phases[own].day();
         let surroundings = own.saturating_sub(before)..=(own + 1).min(self.phases.len() - 1);
-        self.known[surroundings].iter_mut().for_each(|known| known.may_change = true);
+        for at in surroundings {
+            self.known[at].may_change |= self.phases[at].day() == day;
+        }
         // What stands across a midnight is decided on together.
         first -= usize::from(self.is_slow_across(rules, first));
         last += usize::from(self.is_slow_across(rules, last + 1));
         self.known[first..=last].iter_mut().for_each(|known| known.kind = None);
         // Whether movement fills the day decides on standing that began before it.
-        let day = self.phases[own].day();
         let of_day = self.phases.partition_point(|phase| phase.day() < day);
         if self.is_slow_across(rules, of_day) {
             self.known[of_day].kind = None;
