@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::flags::{Context, Format, PathFlag};
+use super::flags::{Context, Format, PathFlag, clock_ms};
 use super::print::Printer;
 use super::report::{Counts as _, Summary};
 use super::{ingest, serve};
+use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
 use crate::model::zone::Zone;
 use crate::ops::InvalidRequest;
 use crate::ops::demo::{FLEET, MergedTrip, SplitTrip, write_samples};
+use crate::ops::demo_live::{LiveFleet, fleet_until};
 use crate::settings::{Origin, Settings};
-use crate::simulate::FleetSettings;
+use crate::simulate::{Fleet, FleetSettings, START_MS};
 use crate::store::{AnyStore, EmbeddedStore, TripRow};
 use crate::views::Extras;
 
@@ -20,8 +22,9 @@ Examples:
   tstar demo
 
 Writes tstar-demo.ndjson.gz (the samples, in arrival order) and tstar-demo.db (their trips), and
-replaces both each time. On a terminal it then serves the page on 127.0.0.1:8080 until Ctrl-C; set
-TSTAR_LISTEN, or listen in tstar.toml, to another address or to off.";
+replaces both each time. On a terminal it then serves the page on 127.0.0.1:8080 until Ctrl-C, and
+the fleet drives on: late bursts join and split trips as you watch. Set TSTAR_LISTEN, or listen in
+tstar.toml, to another address or to off.";
 
 const SAMPLES: &str = "tstar-demo.ndjson.gz";
 const STORE: &str = "tstar-demo.db";
@@ -41,7 +44,12 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
          twice.\n\
          The samples in arrival order: {SAMPLES}\n"
     ))?;
-    write_samples(Path::new(SAMPLES))?;
+    let is_live = printer.is_terminal() && settings.http.listen.is_some();
+    let mut fleet = match is_live {
+        true => fleet_until(DeviceTime(clock_ms())),
+        false => Fleet::town(&FLEET, START_MS),
+    };
+    write_samples(Path::new(SAMPLES), &mut fleet)?;
     let files = [PathBuf::from(SAMPLES)];
     let outcome = ingest::import(&files, &settings).await?;
     if let Some(error) = outcome.stopped {
@@ -57,8 +65,8 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
          tstar serve --store sqlite:{STORE}"
     ))?;
     printer.flush()?;
-    if printer.is_terminal() {
-        serve::after_demo(&settings).await?;
+    if is_live {
+        serve::after_demo(&settings, LiveFleet::new(fleet, store, &settings)?).await?;
     }
     Ok(())
 }

@@ -13,6 +13,8 @@ use super::flags::{
 };
 use super::{exit, http_files, stop};
 use crate::http::{self, App, OpenStore, Options};
+use crate::model::scalar::DeviceTime;
+use crate::ops::demo_live::{DemoNews, LiveFleet};
 use crate::ops::readiness::Readiness;
 use crate::ops::serve::{self, OpenedStore, ServeRequest};
 use crate::ops::{Cancel, InvalidRequest, PartialResult};
@@ -73,18 +75,45 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     bound.with_context(|| format!("cannot listen on {address}; name another with --listen"))
 }
 
-/// Serves the page over the demo's store until a signal comes. The demo succeeds without it.
-pub(crate) async fn after_demo(settings: &Settings) -> anyhow::Result<()> {
+/// Serves the page over the demo's store until a signal comes, while its fleet drives on. The demo
+/// succeeds without it.
+pub(crate) async fn after_demo(settings: &Settings, fleet: LiveFleet) -> anyhow::Result<()> {
     let Some(address) = settings.http.listen else { return Ok(()) };
     match bind(address).await {
         Ok(listener) => {
             let stop = stop::on_signals(PartialResult::Nothing)?;
             let server = HttpServer::start(listener, settings, None, stop)?;
+            let driving = tokio::spawn(drive(fleet));
             server.ended().await;
+            driving.abort();
         }
         Err(error) => exit::print_status(&format!("no page: {error:#}")),
     }
     Ok(())
+}
+
+/// How often each kind of news is printed: the page shows the others.
+const NEWS: usize = 3;
+
+/// Lets the fleet of the demo drive on, and prints what late samples do to trips.
+async fn drive(mut fleet: LiveFleet) {
+    let (mut merges, mut splits) = (0, 0);
+    loop {
+        let news = match fleet.drive(DeviceTime(clock_ms())).await {
+            Ok(news) => news,
+            Err(error) => return exit::print_status(&format!("the fleet has stopped: {error:#}")),
+        };
+        for news in news {
+            let count = match news {
+                DemoNews::Merged { .. } => &mut merges,
+                DemoNews::Split { .. } => &mut splits,
+            };
+            *count += 1;
+            if *count <= NEWS {
+                exit::print_status(&news.to_string());
+            }
+        }
+    }
 }
 
 /// The HTTP server of `run`, unless it is off. The default address may be in use, as by another

@@ -16,19 +16,21 @@ use crate::simulate::{Fleet, FleetSettings};
 use crate::store::{DeviceScope, Kinds, Order, StoreError, TripRow, TripStore, files};
 use crate::views::{Extras, Match};
 
-/// The fleet of the demo.
+/// The fleet of the demo. After these samples of this seed, late bursts join trips and split one
+/// in the minute after its page has opened: see [`super::demo_live`].
 pub const FLEET: FleetSettings =
-    FleetSettings { devices: 50, samples: 200_000, seed: 17, mix: None, bad: 0.001 };
+    FleetSettings { devices: 50, samples: 202_155, seed: 1, mix: None, bad: 0.001 };
 
-/// Writes the samples of [`FLEET`] as gzipped NDJSON, in arrival order. A file appears under `path`
-/// once it is complete.
+/// Writes the first samples of the fleet, as many as [`FLEET`] has, as gzipped NDJSON, in arrival
+/// order. A file appears under `path` once it is complete.
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) fn write_samples(path: &Path) -> io::Result<()> {
+pub(crate) fn write_samples(path: &Path, fleet: &mut Fleet) -> io::Result<()> {
+    let samples = usize::try_from(FLEET.samples).unwrap_or(usize::MAX);
     files::replace(path, |file| {
         let mut gzip = GzEncoder::new(BufWriter::new(file), Compression::fast());
-        write_lines(Fleet::new(&FLEET).map_err(io::Error::other)?, &mut gzip)?;
+        write_lines(fleet.by_ref().take(samples), &mut gzip)?;
         gzip.finish()?.flush()
     })?;
     Ok(())
@@ -139,7 +141,7 @@ impl SplitTrip {
 const MAX_SPLIT_MS: i64 = 300_000;
 
 /// Whether the id of a trip was minted later than its sample arrived: by a split.
-fn is_split_off(row: &TripRow) -> Result<bool, RowError> {
+pub(super) fn is_split_off(row: &TripRow) -> Result<bool, RowError> {
     let minted = row.ids.get(&row.t_star_ms).and_then(|history| history.first());
     let path = row.to_path()?;
     let sample = path.iter().find(|sample| sample.time_ms == row.t_star_ms);

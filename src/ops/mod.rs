@@ -3,6 +3,7 @@
 
 pub mod backup;
 pub mod demo;
+pub(crate) mod demo_live;
 pub mod dlq;
 pub mod doctor;
 pub mod epoch;

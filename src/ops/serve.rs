@@ -73,17 +73,33 @@ pub(crate) async fn open_store(request: &ServeRequest) -> OpenedStore {
 async fn try_open(request: &ServeRequest) -> anyhow::Result<OpenedStore> {
     let store = request.settings.reader().await?.timed();
     let epochs = store.epochs().await?;
-    let url = request.settings.url()?;
-    let file = store.embedded().and_then(|store| store.file_id());
-    let log = match (epochs.last(), url.path().zip(file)) {
+    let log = match (epochs.last(), served_file(&store, &request.settings)?) {
         (Some(newest), _) => Some(topic_log(request, newest, &store)?),
-        (None, Some((path, id))) if !request.reads_topic => {
+        (None, Some(file)) if !request.reads_topic => {
             let stored = store.rules().await?;
-            Some(file_log(request, (path.to_owned(), id), stored.as_ref()))
+            Some(file_log(request, file, stored.as_ref()))
         }
         (None, _) => None,
     };
     Ok(OpenedStore { store, log })
+}
+
+/// The file of a store that is one.
+fn served_file(store: &AnyStore, settings: &Settings) -> anyhow::Result<Option<(PathBuf, FileId)>> {
+    let id = store.embedded().and_then(|store| store.file_id());
+    Ok(settings.url()?.path().map(ToOwned::to_owned).zip(id))
+}
+
+/// Where samples go that become further records of the file that a store is; `None` if it is none.
+///
+/// # Errors
+/// The store URL is invalid.
+pub(crate) fn sink_of_file(
+    store: &AnyStore,
+    settings: &Settings,
+) -> anyhow::Result<Option<SampleSink>> {
+    let sink = |file| FileSink::new(file, RulesRequest::default(), settings.clone());
+    Ok(served_file(store, settings)?.map(|file| SampleSink::File(Box::new(sink(file)))))
 }
 
 /// Waits until a topic is first read into the store.

@@ -15,7 +15,10 @@ const RECORDS_IN_FLIGHT: usize = 10_000;
 ///
 /// # Errors
 /// The output cannot be written.
-pub(crate) fn write_lines(mut fleet: Fleet, mut out: impl Write) -> io::Result<()> {
+pub(crate) fn write_lines(
+    mut fleet: impl Iterator<Item = Event>,
+    mut out: impl Write,
+) -> io::Result<()> {
     fleet.try_for_each(|event| event.write_line(&mut out))
 }
 

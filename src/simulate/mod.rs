@@ -17,9 +17,7 @@ mod town;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "internals")]
-pub use line::Content;
-pub use line::Event;
+pub use line::{Content, Event};
 
 use crate::model::reason::DeadReason;
 use crate::model::scalar::DeviceTime;
@@ -113,9 +111,26 @@ impl Fleet {
         }
         let source = match mix {
             Some(mix) => Source::Mix(Box::new(MixFleet::new(devices, seed, mix, bad))),
-            None => Source::Town(Box::new(TownFleet::new(devices, seed, bad))),
+            None => Source::Town(Box::new(TownFleet::new(devices, seed, bad, START_MS))),
         };
         Ok(Self { source, left: samples })
+    }
+
+    /// The vehicles of a town by these settings, but for `mix`, which start at a device time and
+    /// never stop. The same settings give the same lines, but for the time.
+    pub(crate) fn town(settings: &FleetSettings, start_ms: DeviceTime) -> Self {
+        let FleetSettings { devices, seed, bad, .. } = *settings;
+        let fleet = TownFleet::new(devices.max(1), seed, bad, start_ms);
+        Self { source: Source::Town(Box::new(fleet)), left: u64::MAX }
+    }
+
+    /// When the last line arrived; the first device time of a fleet of a mix, which knows no
+    /// arrival times.
+    pub(crate) fn arrived_ms(&self) -> DeviceTime {
+        match &self.source {
+            Source::Mix(_) => START_MS,
+            Source::Town(fleet) => fleet.arrived_ms(),
+        }
     }
 }
 

@@ -1,6 +1,13 @@
-//! The figures that the README states.
+//! The figures that the README states, and its demo.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use tstar::internals::model::time::parse_time;
+
+use crate::cli::Folder;
 use crate::docs::run;
+use crate::terminal::OnTerminal;
 
 #[test]
 fn a_late_fleet_has_the_figures_that_the_readme_states() {
@@ -36,4 +43,39 @@ fn the_demo_shows_a_merged_trip_and_a_split_one() {
     }
     let again = run("tstar demo", folder.path());
     assert_eq!(shown, again, "the demo is created from scratch each time");
+}
+
+#[test]
+fn the_demo_drives_on_and_late_bursts_join_and_split_trips() {
+    let folder = Folder::new();
+    folder.write("tstar.toml", "listen = \"127.0.0.1:0\"\n");
+    let mut demo = OnTerminal::start(&folder, "demo");
+    demo.until_shows("listening on http://127.0.0.1:");
+    let (mut merged, mut split) = (None, None);
+    while merged.is_none() || split.is_none() {
+        let line = demo.next().expect("it drives on until it is interrupted");
+        let ids = || line.split([' ', ',']).filter(|word| word.contains('~')).map(str::to_owned);
+        if line.contains("late samples have joined two trips") {
+            merged = Some(ids().collect::<Vec<_>>());
+        } else if line.contains("a late sample has split a trip") {
+            split = Some(ids().collect::<Vec<_>>());
+        }
+    }
+    let found = |id: &str| {
+        folder.run(&format!("trip {id} --store sqlite:tstar-demo.db --json")).ends(0).json()
+    };
+    let merged = merged.unwrap();
+    let [retired, id] = &merged[..] else { panic!("{merged:?}") };
+    let by_retired = found(retired);
+    assert_eq!((&by_retired["match"], &by_retired["id"]), (&json!("retired"), &json!(id)));
+    let split = split.unwrap();
+    let [kept, new] = &split[..] else { panic!("{split:?}") };
+    let after = found(new);
+    assert_eq!((&found(kept)["id"], &after["id"]), (&json!(kept), &json!(new)));
+    // It is at the present: samples come at most hours late.
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
+    let end_ms = parse_time(after["end_time"].as_str().unwrap()).unwrap();
+    assert!((0..12 * 3_600_000).contains(&(now_ms - end_ms)), "{after}");
+    demo.interrupt();
+    demo.ends(0);
 }

@@ -35,7 +35,8 @@ impl OnTerminal {
         Self { child, keys, lines }
     }
 
-    fn next(&mut self) -> Option<String> {
+    /// Its next line; `None` at its end.
+    pub fn next(&mut self) -> Option<String> {
         Some(self.lines.next()?.unwrap().trim_end().to_owned())
     }
 

@@ -18,6 +18,7 @@ use std::collections::BinaryHeap;
 use super::line::{Content, Event};
 use super::malformed;
 use super::random::Random;
+use crate::model::scalar::DeviceTime;
 use crate::timeline::Sample;
 use streets::Streets;
 use vehicle::Vehicle;
@@ -66,6 +67,8 @@ impl Eq for Arrival {}
 /// The samples on their way, by arrival.
 #[derive(Debug, Default)]
 struct Arrivals {
+    /// Device time at which the fleet starts: other times count from it.
+    start_ms: DeviceTime,
     waiting: BinaryHeap<Reverse<Arrival>>,
     count: u64,
     /// The vehicle that adds samples, and its driver.
@@ -94,18 +97,26 @@ pub(super) struct TownFleet {
     /// The vehicles by the time until which everything was reported.
     by_time: BinaryHeap<Reverse<(i64, usize)>>,
     arrivals: Arrivals,
+    /// When the last line arrived, ms since the start.
+    arrived_ms: i64,
     /// Share of malformed lines.
     bad: f64,
 }
 
 impl TownFleet {
-    pub(super) fn new(devices: u32, seed: u64, bad: f64) -> Self {
+    pub(super) fn new(devices: u32, seed: u64, bad: f64, start_ms: DeviceTime) -> Self {
         let mut random = Random::new(seed);
         let streets = Streets::new(&mut random);
         let vehicle = |number| Vehicle::new(number, seed, &streets);
         let vehicles: Vec<_> = (1..=devices).map(vehicle).collect();
         let by_time = (0..vehicles.len()).map(|index| Reverse((0, index))).collect();
-        Self { random, streets, vehicles, by_time, arrivals: Arrivals::default(), bad }
+        let arrivals = Arrivals { start_ms, ..Arrivals::default() };
+        Self { random, streets, vehicles, by_time, arrivals, arrived_ms: 0, bad }
+    }
+
+    /// When the last line arrived.
+    pub(super) fn arrived_ms(&self) -> DeviceTime {
+        self.arrivals.start_ms + self.arrived_ms
     }
 
     /// The next arrival.
@@ -120,6 +131,7 @@ impl TownFleet {
             vehicle.advance(&self.streets, &mut self.arrivals);
             self.by_time.push(Reverse((vehicle.now_ms, index)));
         }
+        self.arrived_ms = self.arrivals.next_ms();
         let is_bad = self.bad > 0.0 && self.random.unit() < self.bad;
         if is_bad && let Some(Reverse(next)) = self.arrivals.waiting.peek() {
             let reason = malformed::REASONS[self.random.index(malformed::REASONS.len())];

@@ -59,6 +59,26 @@ fn every_kind_of_arrival_occurs() {
     assert!(kinds.contains_key("duplicate, false") && !kinds.contains_key("duplicate, true"));
 }
 
+/// At another time it is the same fleet.
+#[test]
+fn a_fleet_starts_when_it_is_told_to() {
+    let settings = settings(10, 5000);
+    let moved_ms = 86_400_000;
+    let mut moved = Fleet::town(&settings, START_MS + moved_ms);
+    let mut last_ms = START_MS;
+    for event in events(&settings) {
+        let Some(Content::Good { sample, .. }) = moved.next().map(|event| event.content) else {
+            panic!("no line is malformed")
+        };
+        let moved_back = Sample { time_ms: sample.time_ms - moved_ms, ..sample };
+        assert!(matches!(event.content, Content::Good { sample, .. } if sample == moved_back));
+        let arrived_ms = moved.arrived_ms() - moved_ms;
+        assert!(arrived_ms >= last_ms && moved_back.time_ms < arrived_ms, "{arrived_ms:?}");
+        last_ms = arrived_ms;
+    }
+    assert!(moved.next().is_some(), "it drives on");
+}
+
 /// The samples of a vehicle by device time, each once.
 fn drives(devices: u32, samples: u64) -> BTreeMap<String, BTreeMap<i64, Sample>> {
     let mut drives: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
@@ -105,7 +125,7 @@ fn parked_vehicles_send_heartbeats() {
 
 #[test]
 fn what_waits_to_arrive_is_bounded() {
-    let mut fleet = TownFleet::new(20, 3, 0.0);
+    let mut fleet = TownFleet::new(20, 3, 0.0, START_MS);
     let mut most = 0;
     for _ in 0..300_000 {
         fleet.next();

@@ -2,8 +2,8 @@
 
 use super::{Arrivals, Point};
 use crate::model::scalar::DeviceTime;
+use crate::simulate::METRES_PER_DEGREE;
 use crate::simulate::random::Random;
-use crate::simulate::{METRES_PER_DEGREE, START_MS};
 use crate::timeline::{READINGS, Reading, Sample};
 
 /// Centre of the town, degrees (latitude, longitude).
@@ -90,7 +90,8 @@ impl Tracker {
             return; // One time has one sample.
         }
         self.last_ms = now_ms;
-        let sample = self.sample(now_ms, state);
+        let time_ms = arrivals.start_ms + now_ms;
+        let sample = self.sample(time_ms, state);
         let arrival_ms = self.arrival_ms(now_ms);
         arrivals.add(arrival_ms, sample);
         if self.random.below(TWICE) == 0 {
@@ -113,7 +114,7 @@ impl Tracker {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "metres around a town, speeds of a truck")]
-    fn sample(&mut self, now_ms: i64, state: State) -> Sample {
+    fn sample(&mut self, time_ms: DeviceTime, state: State) -> Sample {
         let random = &mut self.random;
         let mut metres = |metre: f64| metre + (random.unit() - random.unit()) * 4.0;
         let [east, north] = state.point.map(&mut metres);
@@ -126,7 +127,6 @@ impl Tracker {
             speed_mps => speed_mps + 0.4 * (random.unit() - 0.5),
         };
         let heading_ddeg = libm::round(state.heading_deg * 10.0) as i32;
-        let time_ms: DeviceTime = START_MS + now_ms;
         Sample {
             speed_cmps: Reading::new(Some(libm::round(speed_mps * 100.0) as i32)),
             heading_ddeg: Reading::new(Some(heading_ddeg.rem_euclid(3600))),
