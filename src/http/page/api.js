@@ -42,11 +42,15 @@ export async function request(path, { signal, method = "GET", body } = {}) {
     setReachable(false, detail);
     throw new RequestError(0, { detail, code: "offline" });
   }
-  // The store is not open yet, or the server is over a limit.
-  if (response.status === 503) setReachable(false, "The server is not ready.");
-  else setReachable(true);
-  if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.ok) {
+    setReachable(true);
+    return response.status === 204 ? null : response.json();
+  }
   const error = new RequestError(response.status, await problemOf(response));
+  // The store is not open yet, or the server is over a limit. One that is busy with other
+  // summaries answers everything else.
+  const isUnready = response.status === 503 && error.code !== "busy";
+  setReachable(!isUnready, "The server is not ready.");
   if (response.status === 401 && path !== "/v1/login") {
     server.dispatchEvent(new Event("unauthorized"));
   }
@@ -63,8 +67,15 @@ export const page = () => request("/v1/page");
 export const login = (token) => request("/v1/login", { method: "POST", body: { token } });
 export const logout = () => request("/v1/logout", { method: "POST" });
 
+/** A page of devices, each with its last position. */
 export const devices = (cursor, limit, signal) =>
-  request(`/v1/devices${query({ limit, cursor, last: false })}`, { signal });
+  request(`/v1/devices${query({ limit, cursor, last: true })}`, { signal });
+
+/** Sums over the span from `from` to `to`, ms: a row for each device, driver or day. */
+export const summary = (by, from, to, signal) => {
+  const [start, end] = [from, to].map((ms) => new Date(ms).toISOString());
+  return request(`/v1/summary${query({ by, from: start, to: end })}`, { signal });
+};
 
 /** Trips that overlap the span from `from` to `to`, ms; latest first, or earliest: `asc`. */
 export const trips = async (token, { from, to, cursor, order = "desc", limit = 1000 }, signal) => {

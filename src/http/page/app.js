@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Detail } from "./detail.js";
-import { Devices } from "./devices.js";
+import { Fleet } from "./fleet.js";
 import {
   DAY, dayOf, deviceOf, isoDay, make, moment, plural, tokenOf, visible,
 } from "./format.js";
@@ -32,7 +32,10 @@ const state = {
   opening: 0,
 };
 
-const devices = new Devices({ onPick: (device) => pick(device) });
+const fleet = new Fleet({
+  onPick: (device) => pick(device),
+  onView: (hash) => setHash(hash && `#${hash}`),
+});
 const detail = new Detail({
   onId: (id) => find(id),
   onTrip: (trip) => choose(timed(trip), {}, { push: true }),
@@ -78,10 +81,9 @@ async function open(device, uptoMs = Infinity) {
   state.chosen = null;
   state.trips = new Trips();
   state.trips.uptoMs = uptoMs;
-  devices.choose(device);
+  fleet.hide(device);
   timeline.clear(state.trips);
   map.clear();
-  get("welcome").hidden = true;
   get("timeline").hidden = false;
   get("below").hidden = false;
   get("device-name").textContent = visible(device);
@@ -204,6 +206,7 @@ async function lookUp(ms) {
 /** Looks up the trip of an id, in any id form. */
 async function find(id, push = true) {
   get("find-id").value = id;
+  fleet.hide(state.device);
   get("below").hidden = false;
   try {
     const trip = await api.trip(id);
@@ -254,6 +257,7 @@ const pending = [];
 let isScheduled = false;
 
 function onEvent(event) {
+  fleet.apply(event);
   if (event.type === "tagged") {
     if (event.device_id === state.chosen?.device_id) loadTags();
     return;
@@ -261,9 +265,7 @@ function onEvent(event) {
   if (event.type === "forgotten") {
     if (event.device_id !== state.device) return;
   } else {
-    const { device_id } = event.trip;
-    devices.add({ device_id, token: tokenOf(device_id) });
-    if (device_id !== state.device) return;
+    if (event.trip.device_id !== state.device) return;
   }
   pending.push(event);
   if (isScheduled) return;
@@ -358,10 +360,8 @@ function refreshSoon(into) {
 
 /** Reloads the newest trips, when there is no stream. */
 async function poll() {
-  if (state.device === null) {
-    if (!devices.all.length) await devices.load();
-    return;
-  }
+  await fleet.poll();
+  if (state.device === null) return;
   const { trips, opening, device } = state;
   const to = trips.uptoMs === Infinity ? null : trips.uptoMs;
   const page = await api.trips(tokenOf(device), { to });
@@ -386,6 +386,25 @@ function showLive(mode) {
 
 // Start
 
+/** Shows all devices. */
+function showFleet(parameters) {
+  state.opening += 1;
+  state.device = null;
+  state.chosen = null;
+  for (const id of ["timeline", "below"]) get(id).hidden = true;
+  map.clear();
+  return fleet.show(parameters);
+}
+
+/** Leaves a device for all devices, in the view that they had. */
+function leave() {
+  const device = state.device;
+  const hash = fleet.hash();
+  setHash(hash && `#${hash}`, true);
+  showFleet(new URLSearchParams(hash));
+  fleet.list.focus(device);
+}
+
 /** Shows the view that the URL names. */
 async function route() {
   if (!state.page) return;
@@ -400,6 +419,8 @@ async function route() {
     if (Number.isNaN(ms)) return;
     timeline.setCursor(ms);
     await lookUp(ms);
+  } else {
+    await showFleet(parameters);
   }
 }
 
@@ -416,8 +437,10 @@ async function start() {
     map.hasBase = true;
     map.loadBase(state.page).catch(() => (map.hasBase = false));
   }
+  fleet.start(state.page, state.clockOffset);
   live.start(state.page.stream);
-  await Promise.all([devices.load(), route()]);
+  await route();
+  await fleet.load();
 }
 
 get("find").addEventListener("submit", (event) => {
@@ -445,10 +468,18 @@ get("logout").addEventListener("click", async () => {
     });
   }
 });
-window.addEventListener("hashchange", route);
-window.addEventListener("popstate", () => {
-  if (!location.hash) location.reload();
+get("brand").addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || !state.page) return;
+  event.preventDefault();
+  leave();
 });
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.defaultPrevented || fleet.isShown || !state.page) return;
+  // A field or a dialog has its own use for the key.
+  if (document.querySelector("dialog[open]") || event.target.matches("input, select")) return;
+  leave();
+});
+window.addEventListener("popstate", route);
 api.server.addEventListener("unauthorized", () => {
   live.stop();
   showState("off", "Locked");
@@ -460,7 +491,7 @@ api.server.addEventListener("unauthorized", () => {
 api.server.addEventListener("online", () => {
   if (!state.page) return;
   live.start(state.page.stream);
-  if (!devices.all.length) devices.load();
+  fleet.resume();
   if (state.device === null) route();
   else if (state.trips.size) poll().catch(() => {});
   else open(state.device, state.trips.uptoMs);
@@ -470,5 +501,8 @@ retryWhileOffline(async () => {
   if (!state.page) await start();
   return page;
 });
-setUpFrame({ onTheme: () => map.paint(), onRetry: () => (state.page ? poll() : start()) });
+setUpFrame({
+  onTheme: () => [map, fleet.map].forEach((it) => it.paint()),
+  onRetry: () => (state.page ? poll() : start()),
+});
 start();

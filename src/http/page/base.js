@@ -76,6 +76,19 @@ function corner(map, x, y) {
   return [lng, Math.min(Math.max(lat, -85), 85)];
 }
 
+let land = null;
+
+/** The outlines of all countries, loaded once. */
+export function world() {
+  const load = async () => outlines(await (await fetch("/assets/world.json")).json());
+  // Asked for again if it failed.
+  land ??= load().catch((error) => {
+    land = null;
+    throw error;
+  });
+  return land;
+}
+
 /** Polygons of the countries in a TopoJSON, as [lat, lon], none of them across the whole map. */
 export function outlines(world) {
   const { scale, translate } = world.transform;

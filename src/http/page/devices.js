@@ -1,44 +1,69 @@
-// The list of devices: paged and searchable; any id can be typed.
+// The list of devices: a table that sorts, filters and pages. Any id can be typed.
 
-import * as api from "./api.js";
-import { count, make, plural, visible } from "./format.js";
+import { count, distance, make, moment, plural, visible } from "./format.js";
+import { byName } from "./fleet-data.js";
+import { STATES, WORDS, ago, sentence } from "./fleet-states.js";
 
-const PAGE = 1000;
 const SHOWN = 200;
 /** Maximum pages loaded for one search; a button loads more. */
 const PAGES_PER_SEARCH = 20;
+/** Minimum time between two drawings, ms: events come in bursts. */
+const DRAW_MS = 200;
 
-/** Compares names as people count: truck-2 before truck-10. */
-const { compare } = new Intl.Collator("en", { numeric: true });
-const byName = (a, b) => compare(a.device_id, b.device_id);
+/** Columns by the key in the URL: how devices are ordered, and whether downwards at first. */
+const COLUMNS = {
+  name: { order: byName },
+  last: { value: (entry) => entry.lastMs, isDown: true },
+  km: { value: (entry) => entry.metres, isDown: true },
+  trips: { value: (entry) => entry.trips, isDown: true },
+};
 
 export class Devices {
-  constructor({ onPick }) {
+  /** `onPick(device)`; `onChange()`: another order or filter; `onPoint(entry)`: null for none. */
+  constructor(data, { onPick, onChange, onPoint, clock }) {
     const get = (id) => document.getElementById(id);
-    this.onPick = onPick;
+    Object.assign(this, { data, onPick, onChange, onPoint, clock });
     this.list = get("device-list");
+    this.table = get("device-table");
     this.state = get("device-state");
     this.countLabel = get("device-count");
     this.search = get("device-search");
     this.more = get("device-more");
-    this.all = [];
-    this.known = new Set();
-    this.next = null;
+    this.chips = get("device-states");
+    this.rows = new Map();
     this.shown = SHOWN;
     this.chosen = null;
-    this.isLoading = false;
+    this.sort = "name";
+    this.isDown = false;
+    this.only = null;
+    /** The order that a pointer or the focus in the list holds. */
+    this.held = null;
+    this.found = [];
+    this.makeChips();
     this.listen();
   }
 
+  makeChips() {
+    this.counts = {};
+    for (const state of STATES) {
+      const number = (this.counts[state] = make("b"));
+      const mark = make("i", `mark ${state}`, [], { "aria-hidden": "true" });
+      const chip = make("button", "chip", [mark, `${WORDS[state]} `, number],
+        { type: "button", "aria-pressed": "false", "data-state": state });
+      chip.addEventListener("click", () => {
+        this.only = this.only === state ? null : state;
+        this.filtered();
+      });
+      this.chips.append(chip);
+    }
+  }
+
   listen() {
-    this.search.addEventListener("input", () => {
-      this.shown = SHOWN;
-      this.render();
-      this.loadMore();
-    });
+    this.search.addEventListener("input", () => this.filtered());
     this.search.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown") this.list.querySelector("button")?.focus();
       else if (event.key === "Enter" && this.search.value) this.openTyped();
+      else if (event.key === "Escape" && this.search.value) this.filter("", this.only);
       else return;
       event.preventDefault();
     });
@@ -50,127 +75,226 @@ export class Devices {
       const at = buttons.indexOf(document.activeElement) + step;
       (at < 0 ? this.search : buttons[at])?.focus();
     });
+    const entryAt = ({ target }) => this.data.get(target.closest?.("tr")?.device);
+    this.list.addEventListener("click", (event) => {
+      const entry = entryAt(event);
+      if (entry) this.onPick(entry.device_id);
+    });
+    // Who points at a row or has the focus in one would miss it if the rows moved.
+    const hold = (event) => {
+      this.held ??= new Map(this.found.map((entry, at) => [entry, at]));
+      this.onPoint(entryAt(event), event.type === "focusin");
+    };
+    const release = () => {
+      if (this.list.matches(":hover, :focus-within")) return;
+      this.held = null;
+      this.onPoint(null);
+      this.renderSoon();
+    };
+    for (const type of ["pointerover", "focusin"]) this.list.addEventListener(type, hold);
+    this.list.addEventListener("pointerleave", release);
+    this.list.addEventListener("focusout", () => setTimeout(release));
+    for (const header of this.table.querySelectorAll("th[data-sort]")) {
+      const { sort } = header.dataset;
+      header.querySelector("button")?.addEventListener("click", () => {
+        const isDown = sort === this.sort ? !this.isDown : Boolean(COLUMNS[sort].isDown);
+        this.order(sort, isDown);
+        this.onChange();
+      });
+    }
     this.more.addEventListener("click", async () => {
       this.shown += SHOWN;
-      if (this.matches().length < this.shown) await this.loadMore(true);
+      if (this.found.length < this.shown) await this.loadMore();
       this.render();
     });
   }
 
-  /** Loads the first page. */
-  async load() {
-    this.all = [];
-    this.known.clear();
-    this.next = null;
-    this.state.textContent = "Loading…";
-    this.list.setAttribute("aria-busy", "true");
-    try {
-      await this.page();
-      this.render();
-    } catch (error) {
-      this.state.textContent = `Cannot load the devices: ${error.message}`;
-    } finally {
-      this.list.removeAttribute("aria-busy");
-    }
-  }
-
-  async page() {
-    const page = await api.devices(this.next, PAGE);
-    this.next = page.next;
-    for (const device of page.devices) {
-      if (this.known.has(device.device_id)) continue;
-      this.known.add(device.device_id);
-      this.all.push(device);
-    }
-    this.all.sort(byName);
-  }
-
-  /** Loads pages until enough devices match; without a search only if `isForced`. */
-  async loadMore(isForced = false) {
-    if (this.isLoading || !this.next) return;
-    const hasEnough = () => this.matches().length >= this.shown;
-    if (!isForced && !this.search.value) return;
-    this.isLoading = true;
-    try {
-      for (let page = 0; page < PAGES_PER_SEARCH && this.next && !hasEnough(); page += 1) {
-        await this.page();
-        this.render();
-      }
-    } catch (error) {
-      this.state.textContent = error.message;
-    } finally {
-      this.isLoading = false;
-    }
-  }
-
-  /** Adds a device from a change event, once all pages are loaded. */
-  add(device) {
-    if (this.next || this.known.has(device.device_id)) return;
-    this.known.add(device.device_id);
-    this.all.push(device);
-    this.all.sort(byName);
+  /** Orders by a column. */
+  order(sort, isDown) {
+    this.sort = Object.hasOwn(COLUMNS, sort) ? sort : "name";
+    this.isDown = isDown;
+    this.held = null;
     this.render();
   }
 
+  /** Shows the devices with a text in their ids and in a state only. */
+  filter(text, only) {
+    this.search.value = text;
+    this.only = STATES.includes(only) ? only : null;
+    this.filtered();
+  }
+
+  filtered() {
+    this.shown = SHOWN;
+    this.held = null;
+    this.render();
+    this.onChange();
+    if (this.search.value) this.loadMore();
+  }
+
+  /** Loads pages until enough devices match. */
+  async loadMore() {
+    await this.data.read(PAGES_PER_SEARCH, () => this.matches().length >= this.shown);
+  }
+
+  /** The devices that the filter leaves. */
   matches() {
     const typed = this.search.value.toLowerCase();
+    const { only } = this;
+    if (!typed && !only) return this.data.all;
     const has = ({ device_id, token }) =>
       device_id.toLowerCase().includes(typed) || token.toLowerCase().includes(typed);
-    return typed ? this.all.filter(has) : this.all;
+    return this.data.all.filter((entry) =>
+      (!only || this.clock.state(entry) === only) && (!typed || has(entry)));
+  }
+
+  sorted() {
+    const { held, isDown } = this;
+    const { order, value } = COLUMNS[this.sort];
+    const found = this.matches();
+    const sign = isDown ? -1 : 1;
+    const unknown = (entry) => value(entry) === null;
+    // What is not known comes last, either way; `all` is ordered by name.
+    const by = order
+      ? (a, b) => sign * order(a, b)
+      : (a, b) => unknown(a) - unknown(b) || sign * (value(a) - value(b));
+    const isInOrder = order && !isDown;
+    const sorted = isInOrder ? found : found.toSorted(by);
+    if (!held) return sorted;
+    const at = (entry) => held.get(entry) ?? Infinity;
+    return sorted.toSorted((a, b) => (at(a) === at(b) ? 0 : at(a) - at(b)));
   }
 
   /** Opens the device with the typed id, else the only match, else the typed id as it is. */
   openTyped() {
     const typed = this.search.value;
     const found = this.matches();
-    if (!this.known.has(typed) && found.length === 1) this.onPick(found[0].device_id);
+    if (!this.data.get(typed) && found.length === 1) this.onPick(found[0].device_id);
     else this.onPick(typed);
   }
 
   choose(device) {
     this.chosen = device;
-    for (const button of this.list.querySelectorAll("button")) {
-      this.mark(button);
-    }
+    for (const row of this.rows.values()) this.mark(row);
   }
 
-  mark(button) {
+  /** Moves the focus to a device, else to the search. */
+  focus(device) {
+    const button = this.rows.get(device)?.button ?? this.search;
+    button.focus({ preventScroll: true });
+    button.scrollIntoView({ block: "nearest" });
+  }
+
+  mark({ button }) {
     if (button.device === this.chosen) button.setAttribute("aria-current", "true");
     else button.removeAttribute("aria-current");
   }
 
-  render() {
-    const found = this.matches();
-    const focused = document.activeElement?.device;
-    const rows = found.slice(0, this.shown).map(({ device_id }) => {
-      const button = make("button", "device", make("bdi", "ident", visible(device_id)));
-      button.type = "button";
-      button.device = device_id;
-      button.title = visible(device_id);
-      button.addEventListener("click", () => this.onPick(device_id));
-      this.mark(button);
-      return make("li", "", button);
-    });
-    this.list.replaceChildren(...rows);
-    if (focused !== undefined) {
-      [...this.list.querySelectorAll("button")].find((b) => b.device === focused)?.focus();
-    }
-    const known = count(this.all.length) + (this.next ? "+" : "");
-    this.countLabel.textContent = this.all.length ? known : "";
-    this.more.hidden = found.length <= this.shown && !this.next;
-    this.showStatus(found);
+  row(entry) {
+    const { device_id } = entry;
+    const known = this.rows.get(device_id);
+    if (known) return known;
+    const text = visible(device_id);
+    const button = make("button", "device", make("bdi", "ident", text), { type: "button" });
+    button.title = text;
+    button.device = device_id;
+    const cells = ["doing", "last", "number", "number trips"].map((name) => make("td", name));
+    const tr = make("tr", "", [make("th", "", button, { scope: "row" }), ...cells]);
+    tr.device = device_id;
+    const mark = make("i", "", [], { "aria-hidden": "true" });
+    const word = make("span");
+    cells[0].append(mark, word);
+    const row = { tr, button, mark, word, cells, texts: [] };
+    this.rows.set(device_id, row);
+    this.mark(row);
+    return row;
   }
 
-  showStatus(found) {
-    const typed = this.search.value;
-    if (!this.all.length) {
-      this.state.textContent = "No devices yet. Import samples: tstar ingest FILE --store URL";
-    } else if (typed && !found.length) {
-      this.state.textContent = `No match; press Enter to open ${visible(typed)} anyway.`;
-    } else if (typed) {
-      this.state.textContent = `${plural(found.length, "device")} found`;
-    } else {
-      this.state.textContent = "";
+  /** Writes what has changed of a row. */
+  write(row, entry) {
+    const state = this.clock.state(entry);
+    const now = this.clock.now();
+    const texts = [
+      WORDS[state],
+      entry.lastMs === null ? "–" : ago(entry.lastMs, now),
+      entry.metres === null ? "–" : distance(entry.metres),
+      entry.trips === null ? "–" : count(entry.trips),
+    ];
+    const { cells, texts: old } = row;
+    if (texts[0] !== old[0]) {
+      row.mark.className = `mark ${state}`;
+      row.word.textContent = texts[0];
+    }
+    for (const at of [1, 2, 3]) if (texts[at] !== old[at]) cells[at].textContent = texts[at];
+    if (row.lastMs !== entry.lastMs) cells[1].title = entry.lastMs === null ? "" : moment(entry.lastMs);
+    Object.assign(row, { texts, lastMs: entry.lastMs });
+  }
+
+  /** Updates ages and states of the rows, and the numbers of the states. */
+  tick() {
+    for (const entry of this.found.slice(0, this.shown)) this.write(this.row(entry), entry);
+    const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
+    for (const entry of this.data.all) counts[this.clock.state(entry)] += 1;
+    for (const chip of this.chips.children) {
+      const { state } = chip.dataset;
+      this.counts[state].textContent = count(counts[state]);
+      chip.setAttribute("aria-pressed", String(this.only === state));
+      chip.hidden = state === "none" && !counts.none && this.only !== "none";
     }
   }
+
+  renderSoon() {
+    this.timer ??= setTimeout(() => this.render(), DRAW_MS);
+  }
+
+  render() {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.found = this.sorted();
+    const focused = document.activeElement?.device;
+    const wanted = this.found.slice(0, this.shown).map((entry) => this.row(entry).tr);
+    const { children } = this.list;
+    const isSame = wanted.length === children.length && wanted.every((tr, at) => tr === children[at]);
+    if (!isSame) {
+      this.list.replaceChildren(...wanted);
+      const shown = new Set(wanted);
+      for (const [device, row] of this.rows) if (!shown.has(row.tr)) this.rows.delete(device);
+      if (focused !== undefined) this.rows.get(focused)?.button.focus();
+    }
+    this.tick();
+    for (const header of this.table.querySelectorAll("th[data-sort]")) {
+      const isSorted = header.dataset.sort === this.sort;
+      if (isSorted) header.setAttribute("aria-sort", this.isDown ? "descending" : "ascending");
+      else header.removeAttribute("aria-sort");
+    }
+    const known = count(this.data.all.length) + (this.data.next ? "+" : "");
+    this.countLabel.textContent = this.data.all.length ? known : "";
+    this.table.hidden = !this.data.all.length;
+    this.list.setAttribute("aria-busy", String(this.data.isLoading));
+    this.more.hidden = this.found.length <= this.shown && !this.data.next;
+    this.showStatus();
+  }
+
+  showStatus() {
+    const { data, found } = this;
+    const typed = this.search.value;
+    let text = "";
+    if (data.fault) text = `Cannot load the devices: ${data.fault}`;
+    else if (data.isLoading && !data.all.length) text = "Loading…";
+    else if (!data.all.length) text = "No devices yet.";
+    else if (typed && !found.length) text = `No match; press Enter to open ${visible(typed)} anyway.`;
+    else if (this.only && !found.length) text = "No device is in this state.";
+    else if (typed || this.only) text = `${plural(found.length, "device")} found`;
+    else if (data.sumsFault) text = `Today's kilometres and trips are not known: ${data.sumsFault}`;
+    if (this.state.textContent !== text) this.state.textContent = text;
+  }
+}
+
+/** A device in words, for the map: name, state and what it did today. */
+export function describe(entry, clock) {
+  const parts = [sentence(entry, clock.state(entry), clock.now())];
+  if (entry.metres !== null) {
+    parts.push(`${distance(entry.metres)} in ${plural(entry.trips, "trip")} today`);
+  }
+  return parts.join(" · ");
 }

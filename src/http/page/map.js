@@ -1,7 +1,7 @@
 // The map: tiles or country outlines, the trips of a day, the path of the selected trip.
 
 import * as api from "./api.js";
-import { Credits, Grid, outlines } from "./base.js";
+import { Credits, Grid, world } from "./base.js";
 
 const L = window.L;
 
@@ -65,8 +65,7 @@ export class TripMap {
     this.map.getContainer().classList.toggle("has-tiles", Boolean(tiles));
     new Credits({ attribution: tiles ? credits : "Natural Earth" }).addTo(this.map);
     if (!tiles) {
-      const response = await fetch("/assets/world.json");
-      this.world = outlines(await response.json());
+      this.world = await world();
     }
     this.paint();
   }

@@ -1,0 +1,54 @@
+// What a device is doing, by its last sample: in words, by shape and by colour.
+
+import { DAY, dayOf, isoDay, moment } from "./format.js";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+/** Ages from here on are shown as a day. */
+const OLD_DAYS = 60;
+/** Clocks of devices may be ahead by this much, ms, before the page mentions it. */
+const AHEAD_MS = MINUTE;
+
+/** The states, most interesting first. `none`: its position is not known. */
+export const STATES = ["moving", "standing", "silent", "none"];
+
+export const WORDS = {
+  moving: "Moving",
+  standing: "Standing",
+  silent: "Silent",
+  none: "No position",
+};
+
+/**
+ * The state of a device at a time.
+ *
+ * Silent: its last sample is older than `max_gap_ms`. A sample that came now would not continue
+ * its trip, so whether it still drives is not known. Otherwise its last sample belongs to a stop
+ * (standing) or to a trip (moving). A short halt inside a trip, such as at a traffic light, counts
+ * as moving: the list of devices has no speed and no ignition.
+ */
+export function stateOf({ lastMs, kind }, nowMs, maxGapMs) {
+  if (lastMs === null) return "none";
+  if (nowMs - lastMs > maxGapMs) return "silent";
+  return kind === "stop" ? "standing" : "moving";
+}
+
+/** How long ago a time was: `2 min ago`; as a day when that was long ago. */
+export function ago(ms, nowMs) {
+  const age = nowMs - ms;
+  if (age < -AHEAD_MS) return "clock ahead";
+  if (age < 5000) return "now";
+  if (age < MINUTE) return `${Math.floor(age / 5000) * 5} s ago`;
+  if (age < HOUR) return `${Math.floor(age / MINUTE)} min ago`;
+  if (age < 2 * DAY) return `${Math.floor(age / HOUR)} h ago`;
+  if (age < OLD_DAYS * DAY) return `${Math.floor(age / DAY)} d ago`;
+  return isoDay(dayOf(ms));
+}
+
+/** The state in a sentence: `Silent since 2026-11-20 14:03:20, last standing`. */
+export function sentence(entry, state, nowMs) {
+  if (state === "none") return WORDS.none;
+  const when = `${ago(entry.lastMs, nowMs)} (${moment(Math.floor(entry.lastMs / 1000) * 1000)})`;
+  if (state !== "silent") return `${WORDS[state]}, last seen ${when}`;
+  return `Silent, last seen ${entry.kind === "stop" ? "standing" : "moving"} ${when}`;
+}
