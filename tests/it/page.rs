@@ -13,6 +13,8 @@ mod looks;
 mod lookup;
 mod many;
 mod map;
+mod overview;
+mod overview_more;
 mod serve;
 mod small;
 mod tags;

@@ -206,8 +206,6 @@ async function lookUp(ms) {
 /** Looks up the trip of an id, in any id form. */
 async function find(id, push = true) {
   get("find-id").value = id;
-  fleet.hide(state.device);
-  get("below").hidden = false;
   try {
     const trip = await api.trip(id);
     await choose(prepared(trip), { requested_id: trip.requested_id, match: trip.match }, { push });
@@ -221,6 +219,8 @@ async function find(id, push = true) {
       gone: "Trip erased",
     };
     const title = titles[error.code];
+    fleet.hide(state.device);
+    get("below").hidden = false;
     const isInvalid = error.code === "bad_id";
     const run = () => pick(id);
     detail.fault(title ?? "The lookup failed", error.message,
@@ -359,8 +359,8 @@ function refreshSoon(into) {
 }
 
 /** Reloads the newest trips, when there is no stream. */
-async function poll() {
-  await fleet.poll();
+async function poll(isMissed = false) {
+  await fleet.poll(isMissed);
   if (state.device === null) return;
   const { trips, opening, device } = state;
   const to = trips.uptoMs === Infinity ? null : trips.uptoMs;
@@ -446,7 +446,7 @@ async function start() {
 get("find").addEventListener("submit", (event) => {
   event.preventDefault();
   const id = get("find-id").value.trim();
-  if (id) find(id);
+  if (!fleet.finder.open() && id) find(id);
 });
 get("earlier").addEventListener("click", async () => {
   if (timeline.hiddenDays || (await loadEarlier())) timeline.showMore();

@@ -224,10 +224,14 @@ export class Devices {
     if (texts[0] !== old[0]) {
       row.mark.className = `mark ${state}`;
       row.word.textContent = texts[0];
+      cells[0].title = sentence(entry, state, now);
     }
     for (const at of [1, 2, 3]) if (texts[at] !== old[at]) cells[at].textContent = texts[at];
-    if (row.lastMs !== entry.lastMs) cells[1].title = entry.lastMs === null ? "" : moment(entry.lastMs);
-    Object.assign(row, { texts, lastMs: entry.lastMs });
+    if (row.lastMs !== entry.lastMs) {
+      row.lastMs = entry.lastMs;
+      cells[1].title = entry.lastMs === null ? "" : moment(entry.lastMs);
+    }
+    row.texts = texts;
   }
 
   /** Updates ages and states of the rows, and the numbers of the states. */
@@ -254,7 +258,8 @@ export class Devices {
     const focused = document.activeElement?.device;
     const wanted = this.found.slice(0, this.shown).map((entry) => this.row(entry).tr);
     const { children } = this.list;
-    const isSame = wanted.length === children.length && wanted.every((tr, at) => tr === children[at]);
+    const isSame = wanted.length === children.length &&
+      wanted.every((tr, at) => tr === children[at]);
     if (!isSame) {
       this.list.replaceChildren(...wanted);
       const shown = new Set(wanted);
@@ -282,8 +287,9 @@ export class Devices {
     if (data.fault) text = `Cannot load the devices: ${data.fault}`;
     else if (data.isLoading && !data.all.length) text = "Loading…";
     else if (!data.all.length) text = "No devices yet.";
-    else if (typed && !found.length) text = `No match; press Enter to open ${visible(typed)} anyway.`;
-    else if (this.only && !found.length) text = "No device is in this state.";
+    else if (typed && !found.length) {
+      text = `No match; press Enter to open ${visible(typed)} anyway.`;
+    } else if (this.only && !found.length) text = "No device is in this state.";
     else if (typed || this.only) text = `${plural(found.length, "device")} found`;
     else if (data.sumsFault) text = `Today's kilometres and trips are not known: ${data.sumsFault}`;
     if (this.state.textContent !== text) this.state.textContent = text;

@@ -119,7 +119,7 @@ export class FleetData {
   async reload() {
     if (this.isLoading) return;
     const pages = Math.max(1, Math.ceil(this.all.length / PAGE));
-    const before = this.all;
+    const before = [...this.all];
     const found = new Map(this.byId);
     this.isLoading = true;
     try {
@@ -137,7 +137,8 @@ export class FleetData {
         cursor = page.next;
         if (!cursor) break;
       }
-      if (!cursor) for (const entry of [...before]) if (!seen.has(entry.device_id)) this.remove(entry);
+      const gone = cursor ? [] : before.filter(({ device_id }) => !seen.has(device_id));
+      for (const entry of gone) this.remove(entry);
       this.isStale = true;
       this.onChange(null);
     } finally {
@@ -185,7 +186,6 @@ export class FleetData {
       try {
         const { rows } = await api.summary("device", fromMs, toMs);
         if (key !== this.sumsKey) return;
-        this.sumsTook = performance.now() - now;
         this.putSums(rows);
         return;
       } catch (error) {
@@ -193,6 +193,8 @@ export class FleetData {
         this.sumsFault = error.message;
         if (error.code !== "busy") break;
         await pause(BUSY_MS * (attempt + 1));
+      } finally {
+        this.sumsTook = performance.now() - now;
       }
     }
     this.hasSums = false;

@@ -15,7 +15,7 @@ function command(text) {
       copy.textContent = "Press Ctrl+C";
     }
   });
-  return make("div", "command", [make("pre", "", code, { tabindex: "0" }), copy]);
+  return make("div", "command", [make("pre", "", code), copy]);
 }
 
 /** Shows how samples come in. */

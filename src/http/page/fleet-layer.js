@@ -10,7 +10,7 @@ const CELL = 56;
 /** Canvas beyond each edge of the map, as a share of its size: a pan that leaves it draws. */
 const PADDING = 0.25;
 /** Names are drawn where at most this many devices are apart from others. */
-const NAMED = 60;
+const NAMED = 150;
 const NAME_LENGTH = 22;
 const DOT = 7;
 /** Clusters are joined if their distance is less than this share of their radii. */
@@ -88,7 +88,11 @@ function shape(context, state, x, y, r) {
   }
 }
 
-const shorten = (text) => (text.length > NAME_LENGTH ? `${text.slice(0, NAME_LENGTH - 1)}…` : text);
+/** A name in the space that the map has for one; not cut inside a character. */
+function shorten(text) {
+  const start = [...text.slice(0, 2 * NAME_LENGTH)];
+  return start.length > NAME_LENGTH ? `${start.slice(0, NAME_LENGTH - 1).join("")}…` : text;
+}
 
 export const FleetLayer = L.Layer.extend({
   /** `state(entry)`: the state of a device now. */
@@ -157,6 +161,7 @@ export const FleetLayer = L.Layer.extend({
     const size = map.getSize();
     const pad = size.multiplyBy(PADDING).round();
     const [width, height] = [size.x + 2 * pad.x, size.y + 2 * pad.y];
+    this.width = width;
     this.origin = map.containerPointToLayerPoint(pad.multiplyBy(-1));
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     const { canvas, context } = this;
@@ -184,7 +189,7 @@ export const FleetLayer = L.Layer.extend({
   place(map, { x, y }) {
     const world = 256 * 2 ** map.getZoom();
     const { x: left, y: top } = map.getPixelOrigin();
-    const middle = this.origin.x + this.canvas.width / 2 / (this.canvas.width / this.canvas.clientWidth || 1);
+    const middle = this.origin.x + this.width / 2;
     let px = x * world - left;
     px += Math.round((middle - px) / world) * world;
     return [px - this.origin.x, y * world - top - this.origin.y];
@@ -256,7 +261,9 @@ export const FleetLayer = L.Layer.extend({
   drawNames(items) {
     const boxes = [];
     for (const { cluster, x, y } of items) {
-      const text = shorten(visible(cluster.entries[0].device_id));
+      const [entry] = cluster.entries;
+      if (entry === this.pointed) continue;
+      const text = shorten(visible(entry.device_id));
       const box = { x: x + 12, y: y - 8, right: x + 12 + this.context.measureText(text).width };
       const isFree = boxes.every((other) => Math.abs(other.y - box.y) > 16 ||
         other.x > box.right || other.right < box.x);

@@ -35,7 +35,7 @@ export class FleetMap {
     this.view = "";
   }
 
-  /** Creates the map. It exists only while it is shown: it costs memory, and moves with its size. */
+  /** Creates the map, which exists only while it is shown: a hidden one has no size. */
   open({ tiles, tiles_attribution: credits }) {
     if (this.map) return;
     this.tiles = tiles;
@@ -165,7 +165,8 @@ export class FleetMap {
     this.tip.hidden = !hit;
     if (!hit) return;
     this.tip.replaceChildren(...this.words(hit.cluster));
-    this.tip.style.translate = `calc(${Math.round(hit.x)}px - 50%) ${Math.round(hit.y + hit.r + 8)}px`;
+    const [x, y] = [Math.round(hit.x), Math.round(hit.y + hit.r + 8)];
+    this.tip.style.translate = `calc(${x}px - 50%) ${y}px`;
   }
 
   /** A device or a cluster in words. */
@@ -196,7 +197,7 @@ export class FleetMap {
     else this.list(entries, bounds.getCenter());
   }
 
-  /** Names devices at one place: no zoom tells them apart. */
+  /** Names devices at one place, which no zoom separates. */
   list(entries, at) {
     const items = entries.slice(0, LISTED).map((entry) => {
       const button = make("button", "link ident", make("bdi", "", visible(entry.device_id)));

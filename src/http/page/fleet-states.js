@@ -45,6 +45,12 @@ export function ago(ms, nowMs) {
   return isoDay(dayOf(ms));
 }
 
+/** The state in a few words: `Standing, 2 min ago`. */
+export function brief(entry, clock) {
+  const state = clock.state(entry);
+  return WORDS[state] + (state === "none" ? "" : `, ${ago(entry.lastMs, clock.now())}`);
+}
+
 /** The state in a sentence: `Silent since 2026-11-20 14:03:20, last standing`. */
 export function sentence(entry, state, nowMs) {
   if (state === "none") return WORDS.none;

@@ -3,9 +3,10 @@
 import { Devices } from "./devices.js";
 import { FleetData } from "./fleet-data.js";
 import { showHelp } from "./fleet-help.js";
+import { Finder } from "./fleet-find.js";
 import { FleetMap } from "./fleet-map.js";
 import { stateOf } from "./fleet-states.js";
-import { DAY, dayOf, plural } from "./format.js";
+import { DAY, count, dayOf, plural } from "./format.js";
 
 const startOf = (day) => day * DAY;
 const endOf = (day) => (day + 1) * DAY;
@@ -41,6 +42,8 @@ export class Fleet {
     const onPoint = (entry, isFollowed) => this.map.point(entry, isFollowed);
     this.map = new FleetMap({ onPick, onView: () => this.remember(), clock });
     this.list = new Devices(this.data, { onPick, onChange, onPoint, clock });
+    const onFound = (entry) => this.map.point(entry, true);
+    this.finder = new Finder(this.data, { onPick, onPoint: onFound, clock });
     get("fleet-fit").addEventListener("click", () => {
       this.map.view = "";
       this.map.fit();
@@ -104,7 +107,8 @@ export class Fleet {
       map: this.map.view,
     };
     const pairs = Object.entries(values).filter(([, value]) => value);
-    return pairs.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+    const text = ([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`;
+    return pairs.map(text).join("&");
   }
 
   remember() {
@@ -152,8 +156,9 @@ export class Fleet {
     get("welcome").hidden = !isEmpty;
     if (isEmpty) showHelp(this.page);
     const lost = shown.filter((entry) => entry.lastMs === null).length;
-    const facts = [shown.length < all.length ? `${plural(shown.length, "device")} of ${all.length}` :
-      `${plural(shown.length, "device")}${next ? ", more are loaded" : ""}`];
+    const known = count(all.length) + (next ? "+" : "");
+    const facts = [plural(shown.length, "device")];
+    if (shown.length < all.length || next) facts[0] += ` of ${known}`;
     if (lost) facts.push(`${lost} without a position`);
     get("fleet-facts").textContent = isLoaded ? facts.join(" · ") : "Loading the devices…";
   }
@@ -180,18 +185,18 @@ export class Fleet {
 
   /** Reads the devices again after a time without events. */
   resume() {
-    this.polledAt = -Infinity;
-    return this.poll().catch(() => {});
+    this.data.sumsKey = "";
+    return this.poll(true).catch(() => {});
   }
 
-  /** Reads the devices again where there are no events, now and then. */
-  async poll() {
+  /** Reads the devices again where there are no events: now and then, or at once. */
+  async poll(isMissed = false) {
     if (!this.data.isLoaded) {
       await this.load();
       return;
     }
     const now = performance.now();
-    if (!this.isShown || now - this.polledAt < POLL_MS) return;
+    if (!this.isShown || (!isMissed && now - this.polledAt < POLL_MS)) return;
     this.polledAt = now;
     await this.data.reload();
   }

@@ -9,7 +9,8 @@ const TYPES = ["started", "changed", "merged", "split", "revived", "forgotten", 
 
 /**
  * Calls `onEvent(event)` for each change event, or `onPoll()` every few seconds if there is no
- * stream. `onState("stream" | "poll" | "wait")` reports the mode.
+ * stream, and `onPoll(true)` after a time without it. `onState("stream" | "poll" | "wait")`
+ * reports the mode.
  */
 export class Live {
   constructor({ onEvent, onPoll, onState }) {
@@ -38,7 +39,7 @@ export class Live {
     source.onopen = () => {
       this.onState("stream");
       // After a reconnect, polls once for changes that were missed.
-      if (wasOpen) this.onPoll().catch(() => {});
+      if (wasOpen) this.onPoll(true).catch(() => {});
       wasOpen = true;
     };
     source.onerror = () => {

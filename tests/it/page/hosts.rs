@@ -92,5 +92,5 @@ fn the_first_view_is_small() {
     let total: u64 = sizes.iter().map(|(_, size)| size).sum();
     println!("first view: {total} bytes in {} answers", sizes.len());
     assert!(total > 50_000, "the sizes are known: {sizes:?}");
-    assert!(total <= 300_000, "{total} bytes: {sizes:?}");
+    assert!(total <= 180_000, "{total} bytes: {sizes:?}");
 }

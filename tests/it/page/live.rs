@@ -174,8 +174,8 @@ fn an_empty_store_says_what_to_do() {
     let folder = Folder::with("none.ndjson", "");
     folder.ingest("none.ndjson --store sqlite:trips.db");
     let Some((serve, browser)) = opened(&folder) else { return };
-    browser.until_says("#device-state", "tstar ingest");
-    browser.picture("empty");
+    browser.until_says("#welcome", "tstar ingest");
+    browser.until_says("#device-state", "No devices yet.");
     browser.goto(&serve.url("#device=unknown"));
     browser.until_says("#lanes-state", "This device is unknown");
 }

@@ -102,13 +102,13 @@ fn tracks_go_when_another_device_cannot_be_loaded() {
     let folder = stored(&(minutes("bus", &[0, 2, 4]) + &minutes("van", &[0, 2, 6])));
     let Some((mut serve, browser)) = opened(&folder) else { return };
     browser.until_count(".device", 2);
-    browser.click("li:nth-child(2) .device");
+    browser.click("tr:nth-child(2) .device");
     browser.until_count("rect.bar", 1);
     browser.click_at(".track", 483.0 / 1440.0);
     browser.until_count(".chart", 1);
     browser.until(&format!("{DRAWN} > 0"));
     serve.stop();
-    browser.click("li:nth-child(1) .device");
+    browser.click("tr:nth-child(1) .device");
     browser.until_says("#lanes-state", "Cannot load the trips");
     assert_eq!(browser.text("#device-name"), "bus");
     browser.until(&format!("{DRAWN} === 0"));

@@ -89,7 +89,6 @@ fn the_date_has_its_label_on_a_phone() {
     let folder = merged();
     let Some((_serve, browser)) = opened(&folder) else { return };
     browser.phone(360, 740);
-    browser.click("#devices-toggle");
     browser.until_count(".device", 1);
     browser.click(".device");
     browser.until_count("rect.bar", 2);
