@@ -476,7 +476,7 @@ get("brand").addEventListener("click", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.defaultPrevented || fleet.isShown || !state.page) return;
   // A field or a dialog has its own use for the key.
-  if (document.querySelector("dialog[open]") || event.target.matches("input, select")) return;
+  if (document.querySelector("dialog[open]") || event.target.matches("input:not(:placeholder-shown), select")) return;
   leave();
 });
 window.addEventListener("popstate", route);

@@ -1,7 +1,6 @@
 // The list of devices: a table that sorts, filters and pages. Any id can be typed.
 
 import { count, distance, make, moment, plural, visible } from "./format.js";
-import { byName } from "./fleet-data.js";
 import { STATES, WORDS, ago, sentence } from "./fleet-states.js";
 
 const SHOWN = 200;
@@ -10,9 +9,12 @@ const PAGES_PER_SEARCH = 20;
 /** Minimum time between two drawings, ms: events come in bursts. */
 const DRAW_MS = 200;
 
-/** Columns by the key in the URL: how devices are ordered, and whether downwards at first. */
+/**
+ * Columns by the key in the URL: what devices are ordered by, and whether downwards at first. The
+ * devices come in the order of their names.
+ */
 const COLUMNS = {
-  name: { order: byName },
+  name: {},
   last: { value: (entry) => entry.lastMs, isDown: true },
   km: { value: (entry) => entry.metres, isDown: true },
   trips: { value: (entry) => entry.trips, isDown: true },
@@ -150,16 +152,16 @@ export class Devices {
 
   sorted() {
     const { held, isDown } = this;
-    const { order, value } = COLUMNS[this.sort];
+    this.data.order();
+    const { value } = COLUMNS[this.sort];
     const found = this.matches();
     const sign = isDown ? -1 : 1;
     const unknown = (entry) => value(entry) === null;
     // What is not known comes last, either way; `all` is ordered by name.
-    const by = order
-      ? (a, b) => sign * order(a, b)
-      : (a, b) => unknown(a) - unknown(b) || sign * (value(a) - value(b));
-    const isInOrder = order && !isDown;
-    const sorted = isInOrder ? found : found.toSorted(by);
+    const by = (a, b) => unknown(a) - unknown(b) || sign * (value(a) - value(b));
+    let sorted = found;
+    if (value) sorted = found.toSorted(by);
+    else if (isDown) sorted = found.toReversed();
     if (!held) return sorted;
     const at = (entry) => held.get(entry) ?? Infinity;
     return sorted.toSorted((a, b) => (at(a) === at(b) ? 0 : at(a) - at(b)));

@@ -39,7 +39,9 @@ export class FleetData {
   /** `onChange(entries)`: these devices changed; null: the set of devices did. */
   constructor({ onChange }) {
     this.onChange = onChange;
+    /** Ordered by name, once `order()` was called. */
     this.all = [];
+    this.isOrdered = true;
     this.byId = new Map();
     this.next = null;
     this.isLoaded = false;
@@ -100,10 +102,16 @@ export class FleetData {
       if (entry.lastMs !== null && entry.lastMs > ms) continue;
       setLast(entry, { ms, position: last.position, tripId: last.trip_id, kind: last.kind });
     }
-    this.all.sort(byName);
+  }
+
+  /** Orders the devices by name: once for all that have come since. */
+  order() {
+    if (!this.isOrdered) this.all.sort(byName);
+    this.isOrdered = true;
   }
 
   add(entry) {
+    this.isOrdered = false;
     this.byId.set(entry.device_id, entry);
     this.all.push(entry);
     if (this.hasSums) Object.assign(entry, { metres: 0, trips: 0 });
@@ -160,7 +168,6 @@ export class FleetData {
     const { trip } = event;
     const known = this.get(trip.device_id);
     const entry = known ?? this.add(blank(trip.device_id, tokenOf(trip.device_id)));
-    if (!known) this.all.sort(byName);
     const ms = Date.parse(trip.end_time);
     this.isStale = true;
     // Late samples change the past, which does not move the device.

@@ -55,6 +55,8 @@ export class Fleet {
 
   /** Takes over the settings of the server, and the difference of its clock to this one, ms. */
   start(page, offset) {
+    // After a logout or a restart, what was read before may be old.
+    if (this.page) this.resume();
     Object.assign(this, { page, offset });
     const minutes = Math.round(page.max_gap_ms / 60_000);
     get("device-rule").textContent = `Silent: the last sample is older than ${
@@ -160,7 +162,9 @@ export class Fleet {
     const facts = [plural(shown.length, "device")];
     if (shown.length < all.length || next) facts[0] += ` of ${known}`;
     if (lost) facts.push(`${lost} without a position`);
-    get("fleet-facts").textContent = isLoaded ? facts.join(" · ") : "Loading the devices…";
+    const text = isLoaded ? facts.join(" · ") : "Loading the devices…";
+    // It is announced: only if it has changed.
+    if (get("fleet-facts").textContent !== text) get("fleet-facts").textContent = text;
   }
 
   /** Shows ages and states as they are now. */
