@@ -77,10 +77,15 @@ export const summary = (by, from, to, signal) => {
   return request(`/v1/summary${query({ by, from: start, to: end })}`, { signal });
 };
 
-/** Trips that overlap the span from `from` to `to`, ms; latest first, or earliest: `asc`. */
-export const trips = async (token, { from, to, cursor, order = "desc", limit = 1000 }, signal) => {
-  const iso = (ms) => (ms === undefined || ms === null ? null : new Date(ms).toISOString());
-  const parameters = query({ from: iso(from), to: iso(to), order, limit, cursor });
+const iso = (ms) => (ms === undefined || ms === null ? null : new Date(ms).toISOString());
+
+/**
+ * Trips that overlap the span from `from` to `to`, ms; latest first, or earliest: `asc`. Stops too
+ * with `kind` `all`.
+ */
+export const trips = async (token, options, signal) => {
+  const { from, to, cursor, order = "desc", limit = 1000, kind = null } = options;
+  const parameters = query({ from: iso(from), to: iso(to), order, limit, cursor, kind });
   try {
     return await request(`/v1/devices/${token}/trips${parameters}`, { signal });
   } catch (error) {
@@ -97,8 +102,38 @@ export const lookup = (device, ms, signal) =>
 /** The trip of an id, in any id form. */
 export const trip = (id, signal) => request(`/v1/trips/${encodeURIComponent(id)}`, { signal });
 
+/** Paths of the trips of a device in a span, simplified with a tolerance of `metres`. */
+export const paths = (token, { from, to, limit, metres }, signal) => {
+  const parameters = query({ from: iso(from), to: iso(to), limit, path: true, simplify: metres });
+  return request(`/v1/devices/${token}/trips${parameters}`, { signal });
+};
+
 /** The trip of an id with its path, simplified with a tolerance of `metres`. */
 export const path = (id, metres, signal) => {
   const parameters = query({ path: "true", simplify: metres || null });
   return request(`/v1/trips/${encodeURIComponent(id)}${parameters}`, { signal });
 };
+
+/** Sums over the trips and stops of a device in the span from `from` up to `to`, ms. */
+export const sums = async (device, { from, to }, signal) => {
+  const parameters = query({ by: "device", device, from: iso(from), to: iso(to) });
+  return (await request(`/v1/summary${parameters}`, { signal })).total;
+};
+
+/** The list of trips and stops of a device in a format, such as csv, with these parameters. */
+export const listUrl = (token, format, { from, to, ...others }) =>
+  `/v1/devices/${token}/trips.${format}` +
+  query({ from: iso(from), to: iso(to), limit: 1000, ...others });
+
+/** How a trip came to be. */
+export const explanation = (id, signal) =>
+  request(`/v1/trips/${encodeURIComponent(id)}/explain`, { signal });
+
+const tagUrl = (id, key) => `/v1/trips/${encodeURIComponent(id)}/tags/${encodeURIComponent(key)}`;
+
+/** Sets a tag of a trip. */
+export const setTag = (id, key, value) =>
+  request(tagUrl(id, key), { method: "PUT", body: { value } });
+
+/** Removes a tag of a trip. */
+export const removeTag = (id, key) => request(tagUrl(id, key), { method: "DELETE" });

@@ -1,6 +1,7 @@
 // Speed chart of a trip. Each bin of time shows its maximum, so that no peak is lost.
 
-import { clock, draw, make, speed } from "./format.js";
+import { clock, draw, inUnit, make, speed } from "./format.js";
+import { unit } from "./settings.js";
 
 const WIDE = 320;
 const HIGH = 88;
@@ -19,7 +20,7 @@ export function speedsOf(path) {
 }
 
 /** Approximate distance of two nearby points [lon, lat], m. */
-function metresBetween([lonA, latA], [lonB, latB]) {
+export function metresBetween([lonA, latA], [lonB, latB]) {
   const rad = Math.PI / 180;
   const x = (lonB - lonA) * Math.cos(((latA + latB) / 2) * rad);
   return Math.hypot(x, latB - latA) * rad * 6_371_008.8;
@@ -37,15 +38,18 @@ function peaks(times, mps) {
   return bins;
 }
 
-/** The chart; `onPoint(ms | null)` gets the time under the pointer. */
-export function chart(path, onPoint) {
+/**
+ * The chart; `onPoint(ms | null)` gets the time under the pointer, `onSeek(ms)` one that was
+ * chosen. Its property `setReplay(ms | null)` marks the time of the replay.
+ */
+export function chart(path, { onPoint, onSeek }) {
   const { times, mps, isReported } = speedsOf(path);
   const known = mps.filter((value) => value !== null);
   if (known.length < 2) return make("p", "muted", "Too few samples for a speed chart.");
-  const top = Math.max(known.reduce((a, b) => Math.max(a, b), 0) * 3.6, 10);
+  const top = Math.max(inUnit(known.reduce((a, b) => Math.max(a, b), 0)), 10);
   const scale = Math.ceil(top / 10) * 10;
   const x = (bin) => (bin / (WIDE / 2 - 1)) * WIDE;
-  const y = (value) => HIGH - ((value * 3.6) / scale) * (HIGH - 6);
+  const y = (value) => HIGH - (inUnit(value) / scale) * (HIGH - 6);
   const points = peaks(times, mps)
     .map((value, bin) => (value === null ? null : [x(bin).toFixed(1), y(value).toFixed(1)]))
     .filter((point) => point !== null);
@@ -56,7 +60,8 @@ export function chart(path, onPoint) {
     preserveAspectRatio: "none",
     class: "chart",
     role: "img",
-    "aria-label": `Speed over time: up to ${Math.round(top)} km/h, ${speed(mean)} on average`,
+    "aria-label": `Speed over time: up to ${Math.round(top)} ${unit().speed}, ` +
+      `${speed(mean)} on average`,
   });
   const half = HIGH - (HIGH - 6) / 2;
   svg.append(
@@ -68,30 +73,60 @@ export function chart(path, onPoint) {
     draw("path", { class: "stroke", d: `M${line}` }),
   );
   const pointer = draw("line", { class: "pointer", y1: 0, y2: HIGH, visibility: "hidden" });
-  svg.append(pointer);
+  const replayed = draw("line", { class: "replayed", y1: 0, y2: HIGH, visibility: "hidden" });
+  svg.append(pointer, replayed);
   const label = make("span", "chart-now", isReported ? "as reported" : "from distances");
-  listen(svg, pointer, { times, mps, label, idle: label.textContent, onPoint });
-  const scaleText = make("span", "", `0–${scale} km/h`);
-  return make("figure", "speed", [make("figcaption", "", [scaleText, label]), svg,
+  listen(svg, pointer, { times, mps, label, idle: label.textContent, onPoint, onSeek });
+  const scaleText = make("span", "", `0–${scale} ${unit().speed}`);
+  const figure = make("figure", "speed", [make("figcaption", "", [scaleText, label]), svg,
     make("div", "chart-ends", [make("span", "", clock(times[0])),
       make("span", "", clock(times.at(-1)))])]);
+  const long = Math.max(times.at(-1) - times[0], 1);
+  figure.setReplay = (ms) => {
+    replayed.setAttribute("visibility", ms === null ? "hidden" : "visible");
+    if (ms === null) return;
+    const at = ((ms - times[0]) / long) * WIDE;
+    replayed.setAttribute("x1", at);
+    replayed.setAttribute("x2", at);
+  };
+  return figure;
 }
 
-function listen(svg, pointer, { times, mps, label, idle, onPoint }) {
-  svg.addEventListener("pointermove", (event) => {
+function listen(svg, pointer, { times, mps, label, idle, onPoint, onSeek }) {
+  const timeAt = (event) => {
     const box = svg.getBoundingClientRect();
     const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
-    const ms = times[0] + share * (times.at(-1) - times[0]);
-    const after = times.findIndex((time) => time >= ms);
+    return times[0] + share * (times.at(-1) - times[0]);
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    svg.setPointerCapture(event.pointerId);
+    onSeek(timeAt(event));
+  });
+  svg.addEventListener("pointermove", (event) => {
+    const ms = timeAt(event);
+    const x = ((ms - times[0]) / Math.max(times.at(-1) - times[0], 1)) * WIDE;
     pointer.setAttribute("visibility", "visible");
-    pointer.setAttribute("x1", share * WIDE);
-    pointer.setAttribute("x2", share * WIDE);
-    label.textContent = `${clock(ms)} · ${speed(mps[after] ?? null)}`;
-    onPoint(ms);
+    pointer.setAttribute("x1", x);
+    pointer.setAttribute("x2", x);
+    label.textContent = `${clock(ms)} · ${speed(mps[indexAt(times, ms)] ?? null)}`;
+    if (svg.hasPointerCapture(event.pointerId)) onSeek(ms);
+    else onPoint(ms);
   });
   svg.addEventListener("pointerleave", () => {
     pointer.setAttribute("visibility", "hidden");
     label.textContent = idle;
     onPoint(null);
   });
+}
+
+/** Index of the first time at or after `ms`; that of the last time if there is none. */
+export function indexAt(times, ms) {
+  let [low, high] = [0, times.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] >= ms) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

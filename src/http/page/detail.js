@@ -1,9 +1,14 @@
 // Details of a trip, or of a time that no trip covers.
 
+import * as api from "./api.js";
 import { chart } from "./chart.js";
 import {
-  count, dayOf, distance, duration, make, moment, plural, speed, visible,
+  count, dayOf, distance, duration, isoDay, make, minute, moment, plural, speed, visible, zone,
 } from "./format.js";
+import { history } from "./history.js";
+import { Replay } from "./replay.js";
+import { withSettings } from "./settings.js";
+import { Tags } from "./tags.js";
 
 const MATCHES = {
   current: ["", "is the id of this trip."],
@@ -12,7 +17,12 @@ const MATCHES = {
 };
 
 /** Texts that other parts of the page show; other texts and numbers are facts by their names. */
-const SHOWN = ["id", "device_id", "kind", "t_star", "start_time", "end_time"];
+const SHOWN = ["id", "device_id", "kind", "t_star", "start_time", "end_time", "requested_id",
+  "match"];
+
+/** The facts that come first. */
+const FIRST = ["duration_s", "distance_m", "moving_s", "idle_s", "max_speed_mps", "avg_speed_mps",
+  "driver"];
 
 /** How values are shown, by the unit at the end of the name. */
 const UNITS = { mps: speed, m: distance, s: (s) => duration(s * 1000) };
@@ -23,6 +33,13 @@ function fact([name, value]) {
   const label = words[0].toUpperCase() + words.slice(1).replaceAll("_", " ");
   if (unit) return [label, UNITS[unit](value)];
   return [label, typeof value === "number" ? count(value) : visible(String(value))];
+}
+
+/** A list of facts. */
+function numbers(facts) {
+  const cells = facts.map(([name, value]) =>
+    make("div", "", [make("dt", "", name), make("dd", "", make("bdi", "", value))]));
+  return make("dl", "numbers", cells);
 }
 
 const ident = (text) => make("bdi", "ident", visible(text));
@@ -47,17 +64,37 @@ async function copied(text, el) {
 }
 
 export class Detail {
-  /** `onId(id)`: looks up an id; `onTrip(trip)`: selects a trip; `onPoint(ms)`: marks a time. */
-  constructor({ onId, onTrip, onPoint }) {
-    Object.assign(this, { onId, onTrip, onPoint });
-    this.root = document.getElementById("detail");
-    this.status = document.getElementById("says");
+  /**
+   * `onId(id)`: looks up an id; `onTrip(trip)`: selects a trip; `onPoint(ms)`: marks a time;
+   * `onReplay(ms)`: shows a time of the replay; `onPlay()`: it is about to run; `onTags()`: the
+   * tags of the trip have changed.
+   */
+  constructor(callbacks) {
+    Object.assign(this, callbacks);
+    const get = (id) => document.getElementById(id);
+    this.root = get("detail");
+    this.day = get("day");
+    this.bar = get("trip-bar");
+    this.status = get("says");
+    this.again = () => {};
+    this.isHistoryOpen = false;
   }
 
+  /** Shows the day in place of a trip. */
   hint() {
-    this.root.replaceChildren(
-      make("p", "muted", "Click a time on a lane, or use the arrow keys there."),
-    );
+    this.forget();
+    this.again = () => {};
+    this.root.replaceChildren();
+    this.root.hidden = this.bar.hidden = true;
+    this.day.hidden = false;
+  }
+
+  /** Forgets the trip that was shown. */
+  forget() {
+    this.shown = null;
+    this.replay?.stop();
+    this.replay = null;
+    this.shownPath = null;
   }
 
   loading(text) {
@@ -68,21 +105,41 @@ export class Detail {
   put(...content) {
     this.root.removeAttribute("aria-busy");
     this.root.replaceChildren(...content.filter(Boolean));
+    this.root.hidden = this.bar.hidden = false;
+    this.day.hidden = true;
   }
 
   /** Shows a trip and the lookup that found it: `{at}` in ms, or `requested_id` and `match`. */
   trip(trip, lookup = {}) {
-    const isSame = this.shown === trip.id;
-    const speeds = isSame ? this.root.querySelector(".speed") : null;
-    this.shown = trip.id;
-    const open = make("span", `badge ${trip.open ? "open" : ""}`, trip.open ? "open" : "closed");
-    open.title = trip.open ? "May still grow at its end" : "Its end is final";
-    const retired = trip.retired.length;
-    const badges = make("p", "badges", [open]);
-    if (retired) badges.append(make("span", "badge merged", `merged · ${plural(retired, "id")}`));
+    const isSame = this.shown?.id === trip.id;
+    const isUnchanged = isSame && this.shown.version === trip.version;
+    if (isUnchanged && this.tags?.isEditing) return;
+    if (!isSame) this.shownPath = null;
+    if (!isUnchanged) {
+      this.replay?.stop();
+      this.replay = new Replay(trip, {
+        onTime: (ms) => {
+          this.speeds?.setReplay?.(ms);
+          this.onReplay(ms);
+        },
+        onPlay: () => this.onPlay(),
+      });
+    }
+    this.shown = trip;
+    this.again = () => {
+      this.speeds = null;
+      this.shown = null;
+      this.trip(trip, lookup);
+      if (this.shownPath) this.path(trip, this.shownPath);
+    };
+    const speeds = isSame ? this.speeds : null;
     this.chartBox = make("div", "chart-box", speeds ?? make("p", "muted", "Loading the speed…"));
-    this.put(this.lookup(lookup), this.title(trip), badges, this.when(trip), this.chartBox,
-      this.facts(trip), this.tags(trip), this.absorbed(trip), this.links(trip));
+    this.tags = new Tags(trip, () => this.onTags());
+    this.put(this.lookup(lookup), this.when(trip, "h3"), this.badges(trip), this.first(trip),
+      this.tags.root, this.chartBox, this.replay.root, this.history(trip), this.ids(trip),
+      this.links(trip));
+    if (lookup.at !== undefined && lookup.at !== null && !isUnchanged) this.replay.ms = lookup.at;
+    this.replay.show();
   }
 
   lookup({ at, requested_id: id, match }) {
@@ -98,7 +155,7 @@ export class Detail {
   }
 
   title(trip) {
-    const name = make("h3", "trip-id ident", visible(trip.id));
+    const name = make("p", "trip-id ident", visible(trip.id));
     const copy = button("Copy", async () => {
       const isCopied = await copied(trip.id, name);
       copy.textContent = isCopied ? "Copied" : "Press Ctrl+C";
@@ -109,42 +166,75 @@ export class Detail {
     return make("div", "trip-title", [name, copy]);
   }
 
-  when({ startMs, endMs, start_time, end_time }) {
-    // To the second; the tooltip has the milliseconds.
-    const [from, to] = [startMs, endMs].map((ms) => moment(Math.floor(ms / 1000) * 1000));
-    const until = dayOf(startMs) === dayOf(endMs) ? to.slice(11) : to;
-    return make("p", "when", [
-      make("time", "", from, { datetime: start_time, title: start_time }),
+  badges({ open: isOpen, retired }) {
+    const open = make("span", `badge ${isOpen ? "open" : ""}`, isOpen ? "open" : "closed");
+    open.title = isOpen ? "May still grow at its end" : "Its end is final";
+    const badges = make("p", "badges", [open]);
+    const merged = `merged · ${plural(retired.length, "id")}`;
+    if (retired.length) badges.append(make("span", "badge merged", merged));
+    return badges;
+  }
+
+  /** From when to when; the tooltips have the milliseconds. */
+  when({ startMs, endMs, start_time, end_time }, tag = "p") {
+    const until = dayOf(startMs) === dayOf(endMs) ? "" : `${isoDay(dayOf(endMs))} `;
+    return make(tag, "when", [
+      make("span", "muted", `${isoDay(dayOf(startMs))} `),
+      make("time", "", minute(startMs), { datetime: start_time, title: start_time }),
       " → ",
-      make("time", "", until, { datetime: end_time, title: end_time }),
-      make("span", "muted", " UTC"),
+      make("span", "muted", until),
+      make("time", "", minute(endMs), { datetime: end_time, title: end_time }),
+      make("span", "muted", ` ${zone()}`),
     ]);
   }
 
-  facts(trip) {
-    const isFact = ([name, value]) =>
-      ["string", "number"].includes(typeof value) && !SHOWN.includes(name);
-    const rows = Object.entries(trip.fields).filter(isFact).map(fact);
-    rows.push(["t*", moment(trip.starMs).slice(11)]);
-    const cells = rows.map(([name, value]) =>
-      make("div", "", [make("dt", "", name), make("dd", "", make("bdi", "", value))]));
-    return make("dl", "numbers", cells);
+  first({ fields }) {
+    const known = FIRST.filter((name) => fields[name] !== null && fields[name] !== undefined);
+    return numbers(known.map((name) => fact([name, fields[name]])));
   }
 
-  tags({ tags }) {
-    const all = Object.entries(tags ?? {});
-    if (!all.length) return null;
-    const rows = all.map(([key, value]) => make("div", "", [
-      make("dt", "", make("bdi", "", visible(key))),
-      make("dd", "", make("bdi", "", visible(value))),
-    ]));
-    return make("dl", "numbers tags", rows);
+  /** Ids, versions and everything else that is known, folded. */
+  ids(trip) {
+    const isFact = ([name, value]) => ["string", "number"].includes(typeof value) &&
+      !SHOWN.includes(name) && !FIRST.includes(name);
+    const rows = Object.entries(trip.fields).filter(isFact).map(fact);
+    rows.push(["t*", moment(trip.starMs)], ["First sample", moment(trip.startMs)],
+      ["Last sample", moment(trip.endMs)]);
+    return make("details", "ids", [make("summary", "", "Ids and versions"), this.title(trip),
+      numbers(rows), this.absorbed(trip)].filter(Boolean));
+  }
+
+  /** How the trip came to be: read when it is unfolded. */
+  history(trip) {
+    const joined = trip.retired.length + 1;
+    const became = joined > 1 ? `: ${joined} trips became one` : "";
+    const box = make("div", "history-box", make("p", "muted", "Loading…"));
+    const summary = make("summary", "", `How it came to be${became}`);
+    const details = make("details", "came", [summary, box]);
+    details.addEventListener("toggle", async () => {
+      this.isHistoryOpen = details.open;
+      if (!details.open) return;
+      try {
+        const explained = await api.explanation(trip.id);
+        box.replaceChildren(...history(explained, (id) => this.onId(id)));
+      } catch (error) {
+        box.replaceChildren(make("p", "fault", `Cannot read the history: ${error.message}`));
+      }
+    });
+    details.open = this.isHistoryOpen;
+    return details;
   }
 
   /** Draws the speed chart of a loaded path. */
   path(trip, path) {
-    if (this.shown !== trip.id) return;
-    this.chartBox.replaceChildren(chart(path, this.onPoint));
+    if (this.shown?.id !== trip.id) return;
+    this.shownPath = path;
+    this.speeds = chart(path, {
+      onPoint: this.onPoint,
+      onSeek: (ms) => this.replay?.seek(ms),
+    });
+    this.chartBox.replaceChildren(this.speeds);
+    if (this.replay?.isActive) this.speeds.setReplay?.(this.replay.ms);
   }
 
   absorbed(trip) {
@@ -169,13 +259,15 @@ export class Detail {
       link(".geojson", "GeoJSON", name(".geojson")),
       link(".gpx", "GPX", name(".gpx")),
       link("", "JSON"),
-      make("a", "button", "Link", { href: `#trip=${encodeURIComponent(trip.id)}` }),
+      make("a", "button", "Link",
+        { href: withSettings(`#trip=${encodeURIComponent(trip.id)}`) }),
     ]);
   }
 
   /** Shows that no trip covers a time, the stop that does, and the trips before and after it. */
   none(ms, previous, next, stop) {
-    this.shown = null;
+    this.forget();
+    this.again = () => this.none(ms, previous, next, stop);
     const side = (trip, word, gap) => {
       if (!trip) return make("p", "muted", `No ${word} trip.`);
       const go = button([`${word === "previous" ? "← Previous" : "Next →"}: `, duration(gap),
@@ -196,18 +288,23 @@ export class Detail {
   /** A stop. Without samples that report the ignition, none is off. */
   stands(stop) {
     const { lat, lon } = stop.start;
+    const off = stop.parked_s;
     const facts = [
-      duration(stop.endMs - stop.startMs),
-      stop.parked_s > 0 ? "ignition off" : "ignition not off",
-      `at ${lat.toFixed(5)}, ${lon.toFixed(5)}`,
-      plural(stop.samples, "sample"),
+      ["Duration", duration(stop.endMs - stop.startMs)],
+      ["Ignition", off > 0 ? `off for ${duration(off * 1000)}` : "not off"],
+      ["Idle", stop.idle_s === null ? "–" : duration(stop.idle_s * 1000)],
+      ["Position", `${lat.toFixed(5)}, ${lon.toFixed(5)}`],
+      ["Samples", count(stop.samples)],
     ];
-    return make("p", "stands", ["It stands: ", this.when(stop), facts.join(" · ")]);
+    if (stop.driver) facts.push(["Driver", visible(stop.driver)]);
+    return make("section", "stands", [make("h3", "", "The vehicle stands"), this.when(stop),
+      numbers(facts)]);
   }
 
   /** Shows an error, with an action that may help. */
   fault(title, text, action) {
-    this.shown = null;
+    this.forget();
+    this.again = () => {};
     const go = action ? button(action.text, action.run) : null;
     this.put(make("h3", "", title), make("p", "", visible(text)), go);
   }

@@ -1,13 +1,13 @@
-// Formats times, lengths and ids for people. All times are UTC, as in the API.
+// Formats times, lengths and ids for people, in the zone and the units of the page.
 
-export const DAY = 86_400_000;
+import { unit } from "./settings.js";
+import { DAY, clockPosition, dayOf, endOf, localTime, startOf, zone } from "./zone.js";
+
+export { DAY, clockPosition, dayOf, endOf, startOf, zone };
 
 const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-
-/** The UTC day of a time, days since 1970. */
-export const dayOf = (ms) => Math.floor(ms / DAY);
 
 /** `2026-11-20`. */
 export const isoDay = (day) => new Date(day * DAY).toISOString().slice(0, 10);
@@ -16,11 +16,14 @@ export const isoDay = (day) => new Date(day * DAY).toISOString().slice(0, 10);
 export const dayName = (day) => `${DAYS[(((day + 4) % 7) + 7) % 7]} ${isoDay(day)}`;
 
 /** `14:03:20`. */
-export const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
+export const clock = (ms) => new Date(localTime(ms)).toISOString().slice(11, 19);
+
+/** `14:03`. */
+export const minute = (ms) => clock(ms).slice(0, 5);
 
 /** `2026-11-20 14:03:20`, with ms unless they are 0. */
 export function moment(ms) {
-  const text = new Date(ms).toISOString().replace("T", " ").slice(0, -1);
+  const text = new Date(localTime(ms)).toISOString().replace("T", " ").slice(0, -1);
   return text.endsWith(".000") ? text.slice(0, -4) : text;
 }
 
@@ -40,11 +43,18 @@ export const count = (n) => n.toLocaleString("en");
 export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
 export function distance(m) {
-  if (m < 1000) return `${Math.round(m)} m`;
-  return `${(m / 1000).toLocaleString("en", { maximumFractionDigits: m < 1e5 ? 1 : 0 })} km`;
+  const { metres, name, small, smallName } = unit();
+  const long = m / metres;
+  const isShort = Math.abs(long) < (small === 1 ? 1 : 0.1);
+  if (isShort) return `${count(Math.round(m / small))} ${smallName}`;
+  return `${long.toLocaleString("en", { maximumFractionDigits: long < 100 ? 1 : 0 })} ${name}`;
 }
 
-export const speed = (mps) => (mps === null ? "–" : `${(mps * 3.6).toFixed(1)} km/h`);
+/** A speed in the unit of the page. */
+export const inUnit = (mps) => (mps * 3600) / unit().metres;
+
+export const speed = (mps) =>
+  mps === null || mps === undefined ? "–" : `${inUnit(mps).toFixed(1)} ${unit().speed}`;
 
 /** Replaces invisible characters and those that change the text direction by their codes. */
 export function visible(text) {

@@ -2,6 +2,11 @@
 
 import * as api from "./api.js";
 import { Credits, Grid, world } from "./base.js";
+import { clock, distance, draw, duration, make, tokenOf } from "./format.js";
+import { metresBetween } from "./chart.js";
+import { unit } from "./settings.js";
+import { Track, classNames, css, pin, stopPin } from "./track.js";
+import { isStop } from "./trips.js";
 
 const L = window.L;
 
@@ -10,10 +15,9 @@ const MAX_ZOOM = 18;
 const MAX_TRACED = 40;
 /** Tolerance of those paths, m. */
 const TRACE_METRES = 25;
-/** Concurrent requests for those paths. */
-const TRACE_REQUESTS = 3;
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** Silences that lead less far than this are not drawn, m. */
+const SILENCE_METRES = 100;
 
 /** Metres per px. */
 const metresPerPx = (zoom, lat) =>
@@ -26,10 +30,12 @@ export function toleranceAt(zoom, lat) {
 }
 
 export class TripMap {
-  /** `onPick(id)`: a trip was clicked; `onPath(trip, path)`: the selected path was loaded. */
-  constructor({ onPick, onPath }) {
-    this.onPick = onPick;
-    this.onPath = onPath;
+  /**
+   * `onPick(id)`: a trip or stop was clicked; `onPath(trip, path)`: the selected path was loaded;
+   * `onSeek(ms)`: a time of the selected trip was clicked.
+   */
+  constructor(callbacks) {
+    Object.assign(this, callbacks);
     this.state = document.getElementById("map-state");
     this.canvas = L.canvas({ padding: 0.3, tolerance: 6 });
     this.map = L.map("map", {
@@ -40,13 +46,15 @@ export class TripMap {
       attributionControl: false,
       zoomSnap: 0.5,
     }).setView([25, 10], 2);
-    L.control.scale({ imperial: false }).addTo(this.map);
+    this.showUnits();
     this.map.createPane("grid").style.zIndex = 250;
     this.base = L.layerGroup().addTo(this.map);
     this.others = L.layerGroup().addTo(this.map);
-    this.selected = L.layerGroup().addTo(this.map);
+    this.silences = L.layerGroup().addTo(this.map);
+    this.track = new Track(this.map);
     this.trip = null;
     this.path = null;
+    this.dayTrips = [];
     /** Points and version of the other trips of the day, by id. */
     this.traces = new Map();
     const container = this.map.getContainer();
@@ -54,6 +62,7 @@ export class TripMap {
       container.dataset.zoom = this.map.getZoom();
       this.refine();
     });
+    document.getElementById("by-speed").addEventListener("click", () => this.colour());
     new ResizeObserver(() => this.map.invalidateSize({ animate: false })).observe(
       this.map.getContainer(),
     );
@@ -88,32 +97,92 @@ export class TripMap {
       }
       new Grid({ pane: "grid" }).addTo(this.base);
     }
-    if (this.dayTrips) this.drawDay();
+    this.drawDay();
     if (this.trip) this.drawSelected();
   }
 
-  /** Shows the other trips of a day: first as straight lines, then by their paths. */
-  showDay(trips) {
-    this.dayTrips = trips;
+  /** Shows lengths in the unit of the page. */
+  showUnits() {
+    this.scale?.remove();
+    const imperial = unit().name === "mi";
+    this.scale = L.control.scale({ imperial, metric: !imperial }).addTo(this.map);
+    if (this.trip) this.drawSelected();
+    if (this.dayTrips) this.drawDay();
+    this.showLegend();
+  }
+
+  /** Shows the path by its speed, or in one colour. */
+  colour() {
+    this.track.isColoured = !this.track.isColoured;
+    document.getElementById("by-speed").setAttribute("aria-pressed", this.track.isColoured);
+    this.drawSelected();
+    this.showLegend();
+  }
+
+  showLegend() {
+    const legend = document.getElementById("speed-legend");
+    document.getElementById("by-speed").hidden = !this.trip;
+    legend.hidden = !this.trip || !this.track.isColoured;
+    const items = classNames().map((name, at) =>
+      make("li", "", [make("i", `key speed-${at}`, [], { "aria-hidden": "true" }), name]));
+    legend.replaceChildren(...items);
+  }
+
+  /** Shows the other trips and the stops of a day; trips first as straight lines. */
+  showDay(segments) {
+    this.dayTrips = segments;
     this.drawDay();
     this.tracing?.abort();
     this.tracing = new AbortController();
+    const trips = segments.filter((segment) => !isStop(segment));
     if (trips.length <= MAX_TRACED) this.trace(trips, this.tracing.signal);
   }
 
   drawDay() {
     this.others.clearLayers();
+    this.silences.clearLayers();
     const style = { color: css("--other"), weight: 2, opacity: 0.7 };
-    for (const trip of this.dayTrips) {
-      if (trip.id === this.trip?.id) continue;
-      const ends = [[trip.start.lat, trip.start.lon], [trip.end.lat, trip.end.lon]];
-      const points = this.traces.get(trip.id)?.points;
+    let before = null;
+    for (const segment of this.dayTrips) {
+      if (before) this.drawSilence(before, segment);
+      before = segment;
+      if (isStop(segment)) {
+        this.drawStop(segment);
+        continue;
+      }
+      if (segment.id === this.trip?.id) continue;
+      const ends = [segment.start, segment.end].map(({ lat, lon }) => [lat, lon]);
+      const points = this.traces.get(segment.id)?.points;
       const line = L.polyline(points ?? ends, { ...style, dashArray: points ? null : "2 5" });
       const dot = L.circleMarker(ends[0], { ...style, radius: 4, fillOpacity: 0.6 });
-      for (const layer of [line, dot]) layer.on("click", () => this.onPick(trip.id));
-      this.others.addLayer(line).addLayer(dot);
+      for (const layer of [line, dot]) {
+        layer.bindTooltip(`Trip ${clock(segment.startMs)} to ${clock(segment.endMs)}, ` +
+          distance(segment.distance_m), { sticky: true });
+        layer.on("click", () => this.onPick(segment.id));
+        this.others.addLayer(layer);
+      }
     }
-    this.selected.eachLayer((layer) => layer.bringToFront());
+    this.track.layer.eachLayer((layer) => layer.bringToFront?.());
+  }
+
+  drawStop(stop) {
+    const title = `Stop ${clock(stop.startMs)} to ${clock(stop.endMs)}, ` +
+      duration(stop.endMs - stop.startMs);
+    const marker = stopPin(stop, title, stop.id === this.stop?.id);
+    marker.on("click", () => this.onPick(stop.id));
+    this.others.addLayer(marker);
+  }
+
+  /** A dashed line for a way that no sample shows. */
+  drawSilence(before, after) {
+    const [a, b] = [before.end, after.start].map(({ lat, lon }) => [lat, lon]);
+    const metres = metresBetween(a.toReversed(), b.toReversed());
+    if (metres < SILENCE_METRES) return;
+    const text = `No samples: ${duration(after.startMs - before.endMs)}, ${distance(metres)}`;
+    const near = [before.id, after.id].includes(this.trip?.id);
+    L.polyline([a, b], { color: css("--muted"), weight: 2, dashArray: "7 7" })
+      .bindTooltip(text, near ? { permanent: true, direction: "center" } : { sticky: true })
+      .addTo(this.silences);
   }
 
   /** Loads the paths that are missing; trips without one keep their straight lines. */
@@ -122,14 +191,18 @@ export class TripMap {
       ({ id, version }) => id !== this.trip?.id && this.traces.get(id)?.version !== version,
     );
     if (!wanted.length) return;
-    const load = async () => {
-      for (let trip = wanted.pop(); trip; trip = wanted.pop()) {
-        const { path } = await api.path(trip.id, TRACE_METRES, signal);
-        const points = path.coordinates.map(([lon, lat]) => [lat, lon]);
-        this.traces.set(trip.id, { points, version: trip.version });
-      }
+    const options = {
+      from: wanted[0].startMs, to: wanted.at(-1).startMs, limit: MAX_TRACED, metres: TRACE_METRES,
     };
-    await Promise.allSettled(Array.from({ length: TRACE_REQUESTS }, load));
+    try {
+      const found = await api.paths(tokenOf(wanted[0].device_id), options, signal);
+      for (const { id, version, path } of found.trips) {
+        const points = path.coordinates.map(([lon, lat]) => [lat, lon]);
+        this.traces.set(id, { points, version });
+      }
+    } catch {
+      return;
+    }
     if (!signal.aborted) this.drawDay();
   }
 
@@ -140,16 +213,22 @@ export class TripMap {
     this.showNone([]);
   }
 
-  /** Shows all trips of a day; selects none. */
-  showNone(trips) {
+  /** Shows all trips and stops of a day; selects none, or a stop. */
+  showNone(segments, stop = null) {
     this.trip = null;
     this.path = null;
-    this.selected.clearLayers();
+    this.stop = stop;
+    this.track.clear();
     this.loading?.abort();
+    this.pointAt(null);
+    this.replayAt(null);
+    this.full = this.fullOf = null;
     this.state.textContent = "";
-    this.showDay(trips);
-    if (!trips.length) return;
-    const boxes = trips.map(({ bbox: [w, s, e, n] }) => L.latLngBounds([s, w], [n, e]));
+    this.showLegend();
+    this.showDay(segments);
+    const shown = stop ? [stop] : segments;
+    if (!shown.length) return;
+    const boxes = shown.map(({ bbox: [w, s, e, n] }) => L.latLngBounds([s, w], [n, e]));
     this.fit(boxes.reduce((all, box) => all.extend(box)));
   }
 
@@ -160,8 +239,14 @@ export class TripMap {
   /** Selects a trip and loads its path, simplified for the zoom. */
   async show(trip, trips) {
     const isSame = this.trip?.id === trip.id;
-    this.trip = trip;
     if (!isSame) this.path = null;
+    if (!isSame || this.trip.version !== trip.version) {
+      this.replayAt(null);
+      this.full = this.fullOf = null;
+    }
+    this.trip = trip;
+    this.stop = null;
+    this.showLegend();
     this.showDay(trips);
     const [w, s, e, n] = trip.bbox;
     const bounds = L.latLngBounds([s, w], [n, e]);
@@ -187,7 +272,6 @@ export class TripMap {
       const found = await api.path(this.trip.id, metres, loading.signal);
       if (loading.signal.aborted) return;
       this.path = found.path;
-      this.times = found.path.times.map((time) => Date.parse(time));
       this.metres = metres;
       this.state.textContent = "";
       this.drawSelected();
@@ -199,48 +283,53 @@ export class TripMap {
   }
 
   drawSelected() {
-    const { trip, path } = this;
-    this.selected.clearLayers();
-    const accent = css("--chosen");
-    const surface = css("--surface");
-    const points = path
-      ? path.coordinates.map(([lon, lat]) => [lat, lon])
-      : [[trip.start.lat, trip.start.lon], [trip.end.lat, trip.end.lon]];
-    const dash = path ? {} : { dashArray: "2 6" };
-    const weight = points.length > 5000 ? 2.5 : 4;
-    L.polyline(points, { color: accent, weight, interactive: false, ...dash }).addTo(this.selected);
-    const base = { color: accent, weight: 3, fillColor: surface, fillOpacity: 1, radius: 6 };
-    const dot = (at, style, title) => {
-      const marker = L.circleMarker(at, { ...base, ...style }).addTo(this.selected);
-      marker.bindTooltip(title, { direction: "top", offset: [0, -6] });
-    };
-    dot(points[0], {}, "start");
-    dot(points.at(-1), { fillColor: accent }, "end");
-    if (!path) return;
-    const thin = { radius: 5, weight: 2 };
-    for (const { ms } of trip.retired) {
-      dot(this.positionAt(ms), { ...thin, color: css("--retired") }, "t* of a retired id");
-    }
-    dot(this.positionAt(trip.starMs), { ...thin, color: surface, fillColor: css("--star") }, "t*");
-  }
-
-  /** Position of the trip at a time, interpolated between points of the path. */
-  positionAt(ms) {
-    const after = this.times.findIndex((time) => time >= ms);
-    const at = after < 0 ? this.times.length - 1 : after;
-    const before = Math.max(at - 1, 0);
-    const length = this.times[at] - this.times[before];
-    const share = length > 0 ? Math.min(Math.max((ms - this.times[before]) / length, 0), 1) : 1;
-    const [a, b] = [this.path.coordinates[before], this.path.coordinates[at]];
-    return [a[1] + (b[1] - a[1]) * share, a[0] + (b[0] - a[0]) * share];
+    this.track.show(this.trip, this.path, (ms) => this.onSeek(ms));
   }
 
   /** Marks the position of the selected trip at a time; null removes the mark. */
   pointAt(ms) {
     this.pointer?.remove();
+    this.pointer = null;
     if (ms === null || !this.path) return;
-    const style = { radius: 7, weight: 3, color: css("--text"), fillColor: css("--surface") };
-    const shown = { ...style, fillOpacity: 1, interactive: false };
-    this.pointer = L.circleMarker(this.positionAt(ms), shown).addTo(this.map);
+    this.pointer = pin(this.track.positionAt(ms), "pointer", "", [draw("circle", { r: 7 })]);
+    this.pointer.addTo(this.map);
+  }
+
+  /** Loads every sample of the selected trip, for its replay; a very long path stays simplified. */
+  loadFull() {
+    if (this.fullOf === this.trip) return this.isFull;
+    const { trip } = this;
+    this.fullOf = trip;
+    this.isFull = this.readFull(trip);
+    return this.isFull;
+  }
+
+  async readFull(trip) {
+    const { path } = this.metres ? await api.path(trip.id, 0).catch(() => this) : this;
+    if (this.trip !== trip || !path) return;
+    const times = path.times.map((time) => Date.parse(time));
+    this.full = { times, coordinates: path.coordinates };
+  }
+
+  /** Moves the marker of the replay to a time; null removes it. */
+  replayAt(ms) {
+    if (ms === null || !this.path) {
+      this.replayed?.remove();
+      this.replayed = null;
+      return;
+    }
+    if (!this.full) this.loadFull();
+    const { times, coordinates } = this.full ?? { times: undefined, coordinates: undefined };
+    const position = this.track.positionAt(ms, times, coordinates);
+    if (this.replayed) {
+      this.replayed.setLatLng(position);
+    } else {
+      const shapes = [draw("circle", { r: 9 }), draw("circle", { class: "core", r: 4 })];
+      this.replayed = pin(position, "replayed", "Replay", shapes);
+      this.replayed.options.zIndexOffset = 1000;
+      this.replayed.addTo(this.map);
+    }
+    // Follows the vehicle out of the view.
+    if (!this.map.getBounds().contains(position)) this.map.panTo(position, { animate: false });
   }
 }

@@ -1,7 +1,8 @@
 // Timeline of a device: one lane per day. A click or a key looks up a time.
 
-import { DAY, clock, dayOf, draw, duration } from "./format.js";
+import { DAY, clock, clockPosition, dayOf, draw, duration, startOf } from "./format.js";
 import { Lane } from "./lane.js";
+import { timeAtClock } from "./zone.js";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -11,11 +12,13 @@ const MIN_VIEW = 10 * MINUTE;
 const MORE_DAYS = 14;
 
 export class Timeline {
-  /** `onLookup(ms, isSettled)`: looks up a chosen time; `onEnter()`: moves to the trip. */
-  constructor({ onLookup, onEnter }) {
+  /**
+   * `onLookup(ms, isSettled)`: looks up a chosen time; `onDay(day)`: shows a day; `onEnter()`:
+   * moves to the trip.
+   */
+  constructor({ onLookup, onDay, onEnter }) {
     const get = (id) => document.getElementById(id);
-    this.onLookup = onLookup;
-    this.onEnter = onEnter;
+    Object.assign(this, { onLookup, onDay, onEnter });
     this.root = get("lanes");
     this.axis = get("axis");
     this.readout = get("pointer-time");
@@ -24,6 +27,7 @@ export class Timeline {
     this.shownDays = MORE_DAYS;
     this.cursorMs = null;
     this.selected = null;
+    this.day = null;
     this.grid = draw("svg", { class: "grid", "aria-hidden": "true" });
     get("zoom-in").addEventListener("click", () => this.zoom(0.5));
     get("zoom-out").addEventListener("click", () => this.zoom(2));
@@ -32,14 +36,31 @@ export class Timeline {
     new ResizeObserver(() => this.drawAxis()).observe(this.axis);
   }
 
-  clear(trips) {
-    this.trips = trips;
+  /** The day that the table and the map show. */
+  get day() {
+    return this.shownDay;
+  }
+
+  set day(day) {
+    this.shownDay = day;
+    /** A time of it, which is on the same day or a neighbour of it in another zone. */
+    this.middleMs = day === null ? null : startOf(day) + DAY / 2;
+  }
+
+  /** Removes the lanes, which `render` makes again: in another zone, days are others. */
+  forgetLanes() {
     this.lanes.clear();
     this.root.replaceChildren(this.grid);
+  }
+
+  clear(trips) {
+    this.trips = trips;
+    this.forgetLanes();
     this.view = { from: 0, to: DAY };
     this.shownDays = MORE_DAYS;
     this.cursorMs = null;
     this.selected = null;
+    this.day = null;
   }
 
   /** Number of loaded days that are not shown yet. */
@@ -54,9 +75,8 @@ export class Timeline {
 
   /** Draws the loaded trips; `into`: see `Lane.show`. */
   render(into) {
-    this.days = this.trips.days();
-    const cursorDay = this.cursorMs === null ? null : dayOf(this.cursorMs);
-    const index = [...this.days.keys()].indexOf(cursorDay);
+    this.days = this.trips.days(this.day);
+    const index = [...this.days.keys()].indexOf(this.day);
     this.shownDays = Math.max(this.shownDays, index + 1);
     document.getElementById("zoom-fit").textContent = duration(this.view.to - this.view.from);
     const wanted = [...this.days].slice(0, this.shownDays);
@@ -66,6 +86,7 @@ export class Timeline {
       if (!this.lanes.has(day)) this.lanes.set(day, new Lane(day));
       const lane = this.lanes.get(day);
       lane.show(trips, this.view, this.selected, into);
+      lane.label.setAttribute("aria-current", day === this.day ? "date" : "false");
       els.push(lane.el);
     }
     const shown = new Set(wanted.map(([day]) => day));
@@ -89,11 +110,24 @@ export class Timeline {
     this.render();
   }
 
+  /** Chooses a day, and the lane that Tab focuses. */
+  chooseDay(day) {
+    this.day = day;
+    if (this.cursorMs !== null && dayOf(this.cursorMs) !== day) this.cursorMs = null;
+    this.render();
+    this.scrollTo(day);
+  }
+
+  /** Marks the time of the replay, or none with null. */
+  setReplay(ms) {
+    for (const lane of this.lanes.values()) lane.setReplay(ms);
+  }
+
   /** Marks a time, and makes its lane the one that Tab focuses. */
   setCursor(ms) {
     this.cursorMs = ms;
     const text = ms === null ? "" : Lane.describe(this.trips.covering(ms));
-    const day = ms === null ? null : dayOf(ms);
+    const day = ms === null ? this.day : dayOf(ms);
     const focusable = this.lanes.has(day) ? day : this.lanes.keys().next().value;
     for (const lane of this.lanes.values()) {
       lane.setCursor(ms, text);
@@ -104,13 +138,18 @@ export class Timeline {
   /** Scrolls and zooms so that the chosen time is visible. */
   reveal() {
     if (this.cursorMs === null) return;
-    const within = this.cursorMs - dayOf(this.cursorMs) * DAY;
+    const day = dayOf(this.cursorMs);
+    const within = clockPosition(this.cursorMs, day);
     const { from, to } = this.view;
     if (within < from || within > to) this.zoom(1);
+    this.scrollTo(day);
+  }
+
+  scrollTo(day) {
     const scroll = this.root.parentElement;
-    const lane = this.lanes.get(dayOf(this.cursorMs))?.el;
+    const lane = this.lanes.get(day)?.el;
     if (!lane) return;
-    const top = lane.offsetTop - scroll.offsetTop;
+    const top = lane.offsetTop + this.root.offsetTop;
     const isVisible = top - 24 >= scroll.scrollTop &&
       top + lane.offsetHeight <= scroll.scrollTop + scroll.clientHeight;
     if (!isVisible) scroll.scrollTop = Math.max(0, top - scroll.clientHeight / 2);
@@ -120,7 +159,7 @@ export class Timeline {
   zoom(factor, middle = this.cursorMs) {
     const { from, to } = this.view;
     const wide = Math.min(Math.max((to - from) * factor, MIN_VIEW), DAY);
-    const centre = middle === null ? (from + to) / 2 : middle - dayOf(middle) * DAY;
+    const centre = middle === null ? (from + to) / 2 : clockPosition(middle, dayOf(middle));
     // The chosen time keeps its position while it is visible.
     const isVisible = centre >= from && centre <= to && factor !== 1;
     const share = isVisible ? (centre - from) / (to - from) : 0.5;
@@ -142,7 +181,7 @@ export class Timeline {
       const x = `${share * 100}%`;
       const anchor = share < 0.02 ? "start" : share > 0.98 ? "end" : "middle";
       const tick = draw("text", { x, y: 15, "text-anchor": anchor });
-      tick.textContent = ms === DAY ? "24:00" : clock(ms).slice(0, 5);
+      tick.textContent = clockText(ms);
       ticks.push(tick);
       lines.push(draw("line", { x1: x, x2: x, y1: 0, y2: "100%" }));
     }
@@ -160,13 +199,18 @@ export class Timeline {
     let dragged = null;
     const point = (event, lane, target) => {
       const ms = lane.timeAt(event.clientX, target);
-      for (const other of this.lanes.values()) other.setHover(other.startMs + ms - lane.startMs);
+      const position = clockPosition(ms, lane.day);
+      for (const other of this.lanes.values()) other.setHover(position);
       this.readout.hidden = false;
       this.readout.value = clock(ms);
       const { left } = this.axis.parentElement.getBoundingClientRect();
       this.readout.style.left = `${event.clientX - left}px`;
       return ms;
     };
+    root.addEventListener("click", (event) => {
+      const label = event.target.closest?.("[data-choose]");
+      if (label) this.onDay(Number(label.dataset.choose));
+    });
     root.addEventListener("pointerdown", (event) => {
       const lane = this.laneOf(event.target);
       if (!lane || event.button !== 0) return;
@@ -212,7 +256,7 @@ export class Timeline {
     const lane = this.laneOf(event.target);
     if (!lane || event.altKey || event.metaKey || event.ctrlKey) return;
     const last = lane.trips.at(-1);
-    const isHere = this.cursorMs !== null && dayOf(this.cursorMs) === lane.day;
+    const isHere = this.cursorMs !== null && lane.has(this.cursorMs);
     const now = isHere ? this.cursorMs : Math.max(last?.startMs ?? 0, lane.startMs);
     const step = event.shiftKey ? 10 * MINUTE : MINUTE;
     const times = {
@@ -221,7 +265,7 @@ export class Timeline {
       PageUp: () => now - HOUR,
       PageDown: () => now + HOUR,
       Home: () => lane.startMs,
-      End: () => lane.startMs + DAY - 1000,
+      End: () => lane.endMs - 1000,
       n: () => this.trips.next(now, 1)?.startMs,
       p: () => this.trips.next(now, -1)?.startMs,
       ArrowUp: () => this.otherDay(now, -1),
@@ -239,18 +283,25 @@ export class Timeline {
   otherDay(now, step) {
     const days = [...this.lanes.keys()].sort((a, b) => b - a);
     const day = days[days.indexOf(dayOf(now)) + step];
-    return day === undefined ? undefined : now + (day - dayOf(now)) * DAY;
+    return day === undefined ? undefined : timeAtClock(clockPosition(now, dayOf(now)), day);
   }
 
   go(ms, now) {
     if (ms === undefined) return;
-    const day = dayOf(now);
+    const { startMs, endMs } = this.lanes.get(dayOf(now));
     // Without a lane for that day: stays on this one.
     const isShown = this.lanes.has(dayOf(ms));
-    const target = isShown ? ms : Math.min(Math.max(ms, day * DAY), day * DAY + DAY - 1000);
+    const target = isShown ? ms : Math.min(Math.max(ms, startMs), endMs - 1000);
     this.setCursor(target);
     this.reveal();
     this.lanes.get(dayOf(target))?.track.focus({ preventScroll: true });
     this.onLookup(target, false);
   }
+}
+
+/** `06:00`, also for the end of a day. */
+function clockText(position) {
+  const minutes = Math.round(position / MINUTE);
+  const text = (number) => String(number).padStart(2, "0");
+  return `${text(Math.floor(minutes / 60))}:${text(minutes % 60)}`;
 }

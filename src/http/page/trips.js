@@ -1,6 +1,9 @@
-// The loaded trips of the selected device.
+// The loaded trips and stops of the selected device.
 
-import { DAY, dayOf, starOf } from "./format.js";
+import { dayOf, endOf, starOf, startOf } from "./format.js";
+
+/** Whether it is a stop; all else are trips. */
+export const isStop = (segment) => segment.kind === "stop";
 
 /** A trip of the API with its `fields`, and with its times as ms. */
 export function timed(trip) {
@@ -24,13 +27,16 @@ export class Trips {
     this.cursor = null;
   }
 
+  /** Number of trips. */
   get size() {
-    return this.byId.size;
+    let size = 0;
+    for (const segment of this.byId.values()) if (!isStop(segment)) size += 1;
+    return size;
   }
 
   /**
-   * Adds a trip by the overlap rule: of overlapping trips the one with the highest version wins.
-   * Returns null if nothing changed, else the trip and the other trips that it replaced.
+   * Adds a trip or stop by the overlap rule: of those that overlap the one with the highest version
+   * wins. Returns null if nothing changed, else it and the others that it replaced.
    */
   add(trip) {
     const overlapping = [...this.byId.values()].filter(
@@ -48,7 +54,7 @@ export class Trips {
     return { trip, replaced, isNew: before === undefined };
   }
 
-  /** Removes the trips that end before a time. */
+  /** Removes the trips and stops that end before a time. */
   forget(beforeMs) {
     for (const [id, trip] of this.byId) if (trip.endMs < beforeMs) this.byId.delete(id);
   }
@@ -58,7 +64,7 @@ export class Trips {
     return trip.endMs >= this.fromMs && trip.startMs <= this.uptoMs;
   }
 
-  /** Trips ordered by start. */
+  /** Trips and stops, ordered by start. */
   sorted() {
     return [...this.byId.values()].sort((a, b) => a.startMs - b.startMs);
   }
@@ -72,21 +78,40 @@ export class Trips {
 
   /** The nearest loaded trip after (`step` 1) or before (-1) a time. */
   next(ms, step) {
-    const sorted = this.sorted();
+    const sorted = this.sorted().filter((segment) => !isStop(segment));
     if (step > 0) return sorted.find((trip) => trip.startMs > ms) ?? null;
     return sorted.findLast((trip) => trip.endMs < ms) ?? null;
   }
 
-  /** Trips by the days that they touch, latest day first. */
-  days() {
+  /** Trips and stops that overlap a day, ordered by start. */
+  inDay(day) {
+    const [from, to] = [startOf(day), endOf(day)];
+    return this.sorted().filter((segment) => segment.startMs < to && segment.endMs >= from);
+  }
+
+  /** The day of the latest trip or stop; null without any. */
+  newestDay() {
+    return this.days().keys().next().value ?? null;
+  }
+
+  /**
+   * Trips and stops by day, latest day first: days that a trip touches, in which a stop begins or
+   * ends, and `chosen`, if it is loaded.
+   */
+  days(chosen = null) {
     const days = new Map();
     const earliest = dayOf(this.fromMs);
-    for (const trip of this.sorted()) {
-      for (let day = dayOf(trip.startMs); day <= dayOf(trip.endMs); day += 1) {
-        if (day < earliest || day * DAY > this.uptoMs) continue;
-        if (!days.has(day)) days.set(day, []);
-        days.get(day).push(trip);
+    const isLoaded = (day) => day >= earliest && startOf(day) <= this.uptoMs;
+    if (chosen !== null && isLoaded(chosen)) days.set(chosen, []);
+    const sorted = this.sorted();
+    const spans = sorted.map((it) => ({ it, first: dayOf(it.startMs), last: dayOf(it.endMs) }));
+    for (const { it, first, last } of spans) {
+      for (let day = first; day <= last; day += isStop(it) ? Math.max(last - first, 1) : 1) {
+        if (isLoaded(day) && !days.has(day)) days.set(day, []);
       }
+    }
+    for (const { it, first, last } of spans) {
+      for (let day = first; day <= last; day += 1) days.get(day)?.push(it);
     }
     return new Map([...days].sort(([a], [b]) => b - a));
   }

@@ -1,0 +1,113 @@
+// The tags of a trip: shown, set, changed and removed in place.
+
+import * as api from "./api.js";
+import { make, visible } from "./format.js";
+
+/** What the server requires of a key. */
+const KEY = "[A-Za-z0-9._\\-]{1,64}";
+
+/** What a refused change means. */
+const REFUSALS = {
+  401: "Log in to change tags.",
+  403: "This token may only read: tags need the right write.",
+  404: "The trip has no such tag any more.",
+  405: "This server does not change tags.",
+  409: "The trip has 64 tags already.",
+};
+
+function button(text, onClick, label = text) {
+  const el = make("button", "button small", text, { type: "button", "aria-label": label });
+  el.addEventListener("click", onClick);
+  return el;
+}
+
+export class Tags {
+  /** `trip`: whose tags; `onChange()`: they have changed. */
+  constructor(trip, onChange) {
+    this.trip = trip;
+    this.onChange = onChange;
+    this.fault = make("p", "fault", "", { role: "alert" });
+    this.list = make("dl", "tags");
+    this.add = button("Add a tag", () => this.edit(null), "Add a tag to this trip");
+    this.form = make("div", "tag-add", this.add);
+    this.root = make("section", "tag-section", [
+      make("h4", "", "Tags"), this.list, this.form, this.fault,
+    ], { "aria-label": "Tags" });
+    this.render();
+  }
+
+  /** Whether a tag is being written, which no update may interrupt. */
+  get isEditing() {
+    return this.root.querySelector("form") !== null;
+  }
+
+  render() {
+    const all = Object.entries(this.trip.tags ?? {});
+    this.list.replaceChildren(...all.map(([key, value]) => this.row(key, value)));
+    this.list.hidden = !all.length;
+    this.form.replaceChildren(this.add);
+  }
+
+  row(key, value) {
+    return make("div", "", [
+      make("dt", "", make("bdi", "", visible(key))),
+      make("dd", "", [
+        make("bdi", "", visible(value)),
+        button("Edit", () => this.edit(key), `Edit the tag ${visible(key)}`),
+        button("Remove", () => this.send(() => api.removeTag(this.trip.id, key), key, null),
+          `Remove the tag ${visible(key)}`),
+      ]),
+    ]);
+  }
+
+  /** Shows the fields of a tag: of a new one with null. */
+  edit(key) {
+    this.render();
+    const value = key === null ? "" : this.trip.tags[key];
+    const field = (name, text, attributes = {}) => {
+      const input = make("input", "", [], { type: "text", autocomplete: "off", ...attributes });
+      input.value = text;
+      const label = make("label", "", [make("span", "label", name), input]);
+      return { input, label };
+    };
+    const keyField = field("Key", key ?? "", { required: "", pattern: KEY, maxlength: 64,
+      title: "Letters, digits, dots, dashes and underscores" });
+    keyField.input.readOnly = key !== null;
+    const valueField = field("Value", value, { maxlength: 4096 });
+    const form = make("form", "tag-form", [keyField.label, valueField.label,
+      make("button", "button small primary", "Save", { type: "submit" }),
+      button("Cancel", () => this.close())]);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const [name, text] = [keyField.input.value, valueField.input.value];
+      this.send(() => api.setTag(this.trip.id, name, text), name, text);
+    });
+    form.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.close();
+    });
+    this.form.replaceChildren(form);
+    (key === null ? keyField : valueField).input.focus();
+  }
+
+  close() {
+    this.fault.textContent = "";
+    this.render();
+    this.add.focus();
+  }
+
+  /** Sends a change; a refused one leaves the fields as they are. */
+  async send(change, key, value) {
+    this.fault.textContent = "";
+    try {
+      await change();
+    } catch (error) {
+      this.fault.textContent = REFUSALS[error.status] ?? `Not changed: ${error.message}`;
+      return;
+    }
+    const { [key]: _, ...others } = this.trip.tags ?? {};
+    const all = value === null ? others : { ...others, [key]: value };
+    this.trip.tags = Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)));
+    this.close();
+    this.onChange();
+  }
+}
