@@ -1,5 +1,7 @@
 //! The history of a trip, from its row alone: each version is a log position.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -9,6 +11,7 @@ use crate::codec::trip_row::TripRow;
 use crate::model::epoch::{Epoch, Versions};
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::format_time;
+use crate::timeline::Path;
 
 /// A position in the log. Clients parse this and the types below: names and order are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -44,6 +47,21 @@ pub struct Absorbed {
     pub log_position: LogPosition,
 }
 
+/// What became of an id of a trip, and by which sample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct IdEvent {
+    /// Text id.
+    pub id: String,
+    /// `minted`, `retired` by a merge, or `revived` by a split.
+    pub event: &'static str,
+    /// Device time of the sample; null if it is of another trip or stop now.
+    #[schema(format = DateTime)]
+    pub time: Option<String>,
+    /// Log position of its record.
+    #[serde(flatten)]
+    pub log_position: LogPosition,
+}
+
 /// The history of a trip, from its row.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Explanation {
@@ -72,6 +90,8 @@ pub struct Explanation {
     pub absorbed: Vec<Absorbed>,
     /// Log position of the last change.
     pub last_change: LogPosition,
+    /// What became of the ids of the trip, in the order of the log.
+    pub history: Vec<IdEvent>,
 }
 
 impl Explanation {
@@ -106,8 +126,32 @@ impl Explanation {
             },
             absorbed: absorbed.collect::<Result<_, ViewError>>()?,
             last_change: log_position(row.version, row, epochs),
+            history: id_events(row, epochs)?,
         })
     }
+}
+
+/// The events of all ids of `row`. The times come from its path; a malformed one has none.
+fn id_events(row: &TripRow, epochs: &[Epoch]) -> Result<Vec<IdEvent>, ViewError> {
+    let path = row.to_path().ok();
+    let samples = path.iter().flat_map(Path::iter).map(|it| (it.version, it.time_ms));
+    let times: BTreeMap<Version, DeviceTime> = samples.collect();
+    let mut events = Vec::new();
+    for (&t_star_ms, versions) in &row.ids {
+        let id = text_id(&row.device_id, t_star_ms)?;
+        for (nth, &version) in versions.iter().enumerate() {
+            let event = match nth {
+                0 => "minted",
+                _ if nth % 2 == 1 => "retired",
+                _ => "revived",
+            };
+            let time = times.get(&version).map(|time_ms| format_time(time_ms.ms()));
+            let log_position = log_position(version, row, epochs);
+            events.push(IdEvent { id: id.clone(), event, time, log_position });
+        }
+    }
+    events.sort_by_key(|event| event.log_position.version);
+    Ok(events)
 }
 
 /// The log position of a version of `row`. The row names the partition.

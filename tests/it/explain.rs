@@ -93,6 +93,22 @@ fn the_worked_examples_are_told_as_the_contract_tells_them() {
         let [absorbed] = &row["absorbed"].as_array().unwrap()[..] else { panic!("{row}") };
         assert_eq!((&absorbed["id"], &absorbed["offset"]), (&json!(retired), &json!(4)));
 
+        let event = |it: &Value| {
+            let text = |name: &str| it[name].as_str().unwrap().to_owned();
+            (text("event"), text("id"), text("time"), it["offset"].as_i64().unwrap())
+        };
+        let events: Vec<_> = row["history"].as_array().unwrap().iter().map(event).collect();
+        let wanted = |event: &str, id: &str, minute: u32, offset| {
+            let time = format!("2024-05-01T08:{minute:02}:00.000Z");
+            (event.to_owned(), id.to_owned(), time, offset)
+        };
+        let expected = [
+            wanted("minted", &retired, 10, 0),
+            wanted("minted", &first, 0, 2),
+            wanted("retired", &retired, 6, 4),
+        ];
+        assert_eq!(events, expected);
+
         let whole = folder.run(&format!("explain {asked} b.ndjson a.ndjson --json")).ends(0).json();
         assert_eq!(dids(&whole), ["new", "end", "new", "end", "merge", "duplicate"]);
         let records = whole["log"]["records"].as_array().unwrap();
