@@ -217,7 +217,10 @@ retryWhileOffline(async () => {
 });
 readSettings();
 setUpSettings();
-settings.addEventListener("change", redraw);
+settings.addEventListener("change", () => {
+  redraw();
+  fleet.redraw();
+});
 setUpFrame({
   onTheme: () => [map, fleet.map].forEach((it) => it.paint()),
   onRetry: () => (state.page ? poll() : start()),

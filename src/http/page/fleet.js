@@ -6,10 +6,7 @@ import { showHelp } from "./fleet-help.js";
 import { Finder } from "./fleet-find.js";
 import { FleetMap } from "./fleet-map.js";
 import { stateOf } from "./fleet-states.js";
-import { DAY, count, dayOf, plural } from "./format.js";
-
-const startOf = (day) => day * DAY;
-const endOf = (day) => (day + 1) * DAY;
+import { count, dayOf, endOf, plural, startOf } from "./format.js";
 
 /** Interval at which ages and states are shown again, ms. No request is sent for it. */
 const TICK_MS = 5000;
@@ -172,6 +169,13 @@ export class Fleet {
     if (document.hidden || !this.page) return;
     this.list.tick();
     if (this.list.only) this.list.renderSoon();
+    this.drawSoon();
+    this.refresh();
+  }
+
+  /** Shows everything in the zone and the units that were just chosen. */
+  redraw() {
+    this.list.render();
     this.drawSoon();
     this.refresh();
   }
