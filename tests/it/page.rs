@@ -4,6 +4,7 @@
 //! `target/screenshots`.
 
 mod browser;
+mod days;
 mod fleet;
 mod hostile;
 mod hosts;
@@ -18,6 +19,7 @@ mod overview_more;
 mod serve;
 mod small;
 mod tags;
+mod trip;
 mod world;
 
 use browser::Browser;

@@ -2,9 +2,10 @@
 
 import * as api from "./api.js";
 import {
-  clock, count, dayName, dayOf, distance, duration, endOf, isoDay, make, minute, speed, startOf,
-  tokenOf, visible, zone,
+  clock, count, dayName, dayOf, distance, duration, endOf, inUnit, isoDay, make, minute,
+  startOf, tokenOf, visible, zone,
 } from "./format.js";
+import { unit } from "./settings.js";
 import { isStop } from "./trips.js";
 
 const FORMATS = { csv: "CSV", geojson: "GeoJSON", ndjson: "NDJSON", parquet: "Parquet" };
@@ -14,6 +15,8 @@ const SUMS_DELAY_MS = 600;
 
 /** A duration to the minute, from one minute on: the trip has the seconds. */
 const short = (s) => (s === null ? "–" : duration(s < 60 ? s * 1000 : Math.round(s / 60) * 60_000));
+
+const top = (mps) => String(Math.round(inUnit(mps)));
 
 /** The columns: label, the value to sort by, and the text of a trip or stop. */
 const COLUMNS = [
@@ -37,8 +40,9 @@ const COLUMNS = [
     text: (it) => (isStop(it) && !it.idle_s ? "" : short(it.idle_s)),
   },
   {
-    key: "top", label: "Top", isNumber: true, value: (it) => it.max_speed_mps ?? -1,
-    text: (it) => (isStop(it) ? "" : speed(it.max_speed_mps)),
+    key: "top", label: "Top", unit: () => unit().speed, isNumber: true,
+    value: (it) => it.max_speed_mps ?? -1,
+    text: (it) => (isStop(it) || it.max_speed_mps === null ? "" : top(it.max_speed_mps)),
   },
   {
     key: "driver", label: "Driver", value: (it) => it.driver ?? "",
@@ -92,8 +96,8 @@ export class DayTable {
     }
   }
 
-  head({ key, label, isNumber }) {
-    const button = make("button", "sort", label, { type: "button" });
+  head({ key, isNumber }) {
+    const button = make("button", "sort", "", { type: "button" });
     const cell = make("th", isNumber ? "number" : "", button, { scope: "col", "data-key": key });
     button.addEventListener("click", () => {
       const step = this.sort.key === key ? -this.sort.step : isNumber ? -1 : 1;
@@ -157,6 +161,8 @@ export class DayTable {
     const { day, segments, maxGapMs } = this.shown;
     this.name.textContent = dayName(day);
     for (const cell of document.getElementById("day-head").children) {
+      const { label, unit: name } = COLUMNS.find(({ key }) => key === cell.dataset.key);
+      cell.firstChild.textContent = name ? `${label} ${name()}` : label;
       const isSorted = cell.dataset.key === this.sort.key;
       const order = this.sort.step > 0 ? "ascending" : "descending";
       if (isSorted) cell.setAttribute("aria-sort", order);

@@ -1,7 +1,9 @@
 // Formats times, lengths and ids for people, in the zone and the units of the page.
 
 import { unit } from "./settings.js";
-import { DAY, clockPosition, dayOf, endOf, localTime, startOf, zone } from "./zone.js";
+import {
+  DAY, clockPosition, dayOf, endOf, localTime, offsetIfTwice, startOf, zone,
+} from "./zone.js";
 
 export { DAY, clockPosition, dayOf, endOf, startOf, zone };
 
@@ -15,16 +17,18 @@ export const isoDay = (day) => new Date(day * DAY).toISOString().slice(0, 10);
 /** `Fri 2026-11-20`. */
 export const dayName = (day) => `${DAYS[(((day + 4) % 7) + 7) % 7]} ${isoDay(day)}`;
 
-/** `14:03:20`. */
-export const clock = (ms) => new Date(localTime(ms)).toISOString().slice(11, 19);
+const time = (ms) => new Date(localTime(ms)).toISOString().slice(11, 19);
 
-/** `14:03`. */
-export const minute = (ms) => clock(ms).slice(0, 5);
+/** `14:03:20`, with its offset from UTC where the clocks of the day show that twice. */
+export const clock = (ms) => time(ms) + offsetIfTwice(ms);
 
-/** `2026-11-20 14:03:20`, with ms unless they are 0. */
+/** `14:03`, as `clock`. */
+export const minute = (ms) => time(ms).slice(0, 5) + offsetIfTwice(ms);
+
+/** `2026-11-20 14:03:20`, with ms unless they are 0, as `clock`. */
 export function moment(ms) {
   const text = new Date(localTime(ms)).toISOString().replace("T", " ").slice(0, -1);
-  return text.endsWith(".000") ? text.slice(0, -4) : text;
+  return (text.endsWith(".000") ? text.slice(0, -4) : text) + offsetIfTwice(ms);
 }
 
 export function duration(ms) {

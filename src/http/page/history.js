@@ -33,7 +33,7 @@ function words(event, isOwn) {
     return ["Split", `${sample(event)} divided the trip, and ${clock(ms)} names its part again.`];
   }
   const isFirst = event.time !== null && Date.parse(event.time) === ms;
-  if (!isFirst) return ["Split", `${sample(event)} divided a trip; this part got a name of its own.`];
+  if (!isFirst) return ["Split", `${sample(event)} divided a trip, and this part got an id.`];
   return ["Minted", `${sample(event)} arrived first and named ${isOwn ? "this trip" : "a trip"}.`];
 }
 

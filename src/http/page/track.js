@@ -46,7 +46,7 @@ function lettered(at, letter, kind, title) {
 export function stopPin(segment, title, isChosen) {
   const text = draw("text", { y: 3.5, "text-anchor": "middle" });
   text.textContent = "P";
-  const kind = `stands${isChosen ? " chosen" : ""}`;
+  const kind = `parking${isChosen ? " chosen" : ""}`;
   const shape = draw("rect", { x: -7, y: -7, width: 14, height: 14, rx: 3 });
   const marker = pin([segment.start.lat, segment.start.lon], kind, title, [shape, text]);
   if (isChosen) marker.options.zIndexOffset = 400;

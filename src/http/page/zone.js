@@ -96,6 +96,18 @@ export function changeOf(day) {
   return found;
 }
 
+/** The offset of a time that the clocks of its day show twice, such as ` +02:00`; else nothing. */
+export function offsetIfTwice(ms) {
+  const change = changeOf(dayOf(ms));
+  if (!change || change.to > change.from) return "";
+  if (ms < change.ms - (change.from - change.to) || ms >= change.ms + change.from - change.to) {
+    return "";
+  }
+  const minutes = offsetAt(ms) / 60_000;
+  const two = (number) => String(Math.floor(Math.abs(number))).padStart(2, "0");
+  return ` ${minutes < 0 ? "−" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
+}
+
 /**
  * Position of a time on the clock of its day, ms from 0 to 24 h. Hours that occur twice share the
  * space of one; a skipped hour stays empty.

@@ -338,6 +338,8 @@ fn spawn() -> (Child, u16) {
 fn try_spawn() -> Option<(Child, u16)> {
     let mut command = Command::new("bash");
     command.args(["-c", LIFELINE]).process_group(0);
+    // The zone of the pages, unless a case sets another one.
+    command.env("TZ", "UTC");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut driver = command.spawn().unwrap();
     let said = BufReader::new(driver.stdout.take().unwrap()).lines();

@@ -14,6 +14,7 @@ fn copied_is_only_said_of_what_was_copied() {
     browser.devtools("Browser.grantPermissions", &grant);
     browser.goto(&serve.url(&format!("#trip={id}")));
     browser.until_count(".chart", 1);
+    browser.click(".ids summary");
     browser.click(".trip-title .button");
     browser.until_says(".trip-title .button", "Copied");
     browser.js("navigator.clipboard.readText().then((text) => (window.clip = text))", &[]);
@@ -26,6 +27,7 @@ fn copied_is_only_said_of_what_was_copied() {
     browser.goto("about:blank");
     browser.goto(&serve.url(&format!("#trip={id}")));
     browser.until_count(".chart", 1);
+    browser.click(".ids summary");
     browser.click(".trip-title .button");
     browser.until_says(".trip-title .button", "Press Ctrl+C");
     assert_eq!(browser.value("getSelection().toString()"), id);
