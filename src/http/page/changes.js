@@ -9,6 +9,8 @@ import { get, parts, prepared, setHash, state } from "./state.js";
 
 /** Delay before the selected trip is shown again after a change, ms. */
 const REFRESH_DELAY_MS = 400;
+/** Minimum time between two drawings of the day of a device that drives, ms. */
+const DAY_DELAY_MS = 2000;
 
 const pending = [];
 let isScheduled = false;
@@ -63,8 +65,18 @@ function showChanges(changes) {
   render(into);
   get("lanes-state").textContent = state.trips.byId.size ? "" : "This device has no trips here.";
   if (state.chosen) refreshSoon(into);
-  else parts.map.showDay(chosenDay());
+  else drawDaySoon();
   showTable();
+}
+
+let dayTimer = 0;
+
+/** Draws the trips of the day on the map, while none is selected. */
+function drawDaySoon() {
+  dayTimer ||= setTimeout(() => {
+    dayTimer = 0;
+    if (state.device !== null && !state.chosen) parts.map.showDay(chosenDay());
+  }, DAY_DELAY_MS);
 }
 
 function announceMerge(trip, retired) {
@@ -113,7 +125,7 @@ function refreshSoon(into) {
     parts.detail.trip(trip, state.lookup);
     setHash(`#trip=${encodeURIComponent(trip.id)}`);
     parts.map.show(trip, chosenDay());
-    if (!trip.tags) loadTags();
+    if (!trip.fields.tags) loadTags();
   }, REFRESH_DELAY_MS);
 }
 

@@ -10,8 +10,8 @@ import { isStop } from "./trips.js";
 
 const FORMATS = { csv: "CSV", geojson: "GeoJSON", ndjson: "NDJSON", parquet: "Parquet" };
 
-/** Delay before the sums of a day that changes are read again, ms. */
-const SUMS_DELAY_MS = 600;
+/** Minimum time between two reads of the sums of a day that changes, ms. */
+const SUMS_DELAY_MS = 2000;
 
 /** A duration to the minute, from one minute on: the trip has the seconds. */
 const short = (s) => (s === null ? "–" : duration(s < 60 ? s * 1000 : Math.round(s / 60) * 60_000));
@@ -108,7 +108,7 @@ export class DayTable {
   }
 
   clear() {
-    this.shown = null;
+    this.shown = this.total = null;
     this.loading?.abort();
     this.name.textContent = "";
     this.driver.value = "";
@@ -134,9 +134,13 @@ export class DayTable {
       return;
     }
     this.key = key;
+    if (isSame) {
+      this.sumsTimer ||= setTimeout(() => this.loadSums(), SUMS_DELAY_MS);
+      return;
+    }
     this.total = null;
-    if (!isSame) this.sums.replaceChildren(make("p", "muted", "Loading the sums…"));
-    this.loadSums(isSame ? SUMS_DELAY_MS : 0);
+    this.sums.replaceChildren(make("p", "muted", "Loading the sums…"));
+    this.loadSums();
   }
 
   /** What the table shows, as the API calls it. */
@@ -222,12 +226,13 @@ export class DayTable {
   }
 
   /** Reads the sums of the day, in which trips over midnight count with their part. */
-  async loadSums(delay) {
+  async loadSums() {
+    clearTimeout(this.sumsTimer);
+    this.sumsTimer = 0;
     this.loading?.abort();
+    if (!this.shown) return;
     const loading = new AbortController();
     this.loading = loading;
-    await new Promise((done) => setTimeout(done, delay));
-    if (loading.signal.aborted) return;
     const { device, day, segments } = this.shown;
     const [from, to] = [startOf(day), endOf(day)];
     if (!segments.length) {
@@ -235,8 +240,9 @@ export class DayTable {
       return;
     }
     try {
-      this.total = await api.sums(device, { from, to }, loading.signal);
+      const total = await api.sums(device, { from, to }, loading.signal);
       if (loading.signal.aborted) return;
+      this.total = total;
       this.showSums();
     } catch (error) {
       if (loading.signal.aborted) return;

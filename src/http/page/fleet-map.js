@@ -5,6 +5,7 @@ import { describe } from "./devices.js";
 import { FleetLayer } from "./fleet-layer.js";
 import { STATES, WORDS } from "./fleet-states.js";
 import { count, make, visible } from "./format.js";
+import { unit } from "./settings.js";
 
 const L = window.L;
 
@@ -44,7 +45,7 @@ export class FleetMap {
     });
     this.map = map.setView([25, 10], 2);
     this.box.classList.toggle("has-tiles", Boolean(tiles));
-    L.control.scale({ imperial: false }).addTo(map);
+    this.showUnits();
     map.createPane("grid").style.zIndex = 250;
     new Credits({ attribution: tiles ? credits : "Natural Earth" }).addTo(map);
     this.base = L.layerGroup().addTo(map);
@@ -56,6 +57,14 @@ export class FleetMap {
     this.listen();
   }
 
+  /** Shows lengths in the unit of the page. */
+  showUnits() {
+    if (!this.map) return;
+    this.scale?.remove();
+    const imperial = unit().name === "mi";
+    this.scale = L.control.scale({ imperial, metric: !imperial }).addTo(this.map);
+  }
+
   async loadLand() {
     const { map } = this;
     this.land = await world().catch(() => null);
@@ -65,7 +74,7 @@ export class FleetMap {
   close() {
     this.sizes?.disconnect();
     this.map?.remove();
-    this.map = null;
+    this.map = this.scale = null;
     this.tip.hidden = true;
   }
 

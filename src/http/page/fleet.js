@@ -176,6 +176,7 @@ export class Fleet {
   /** Shows everything in the zone and the units that were just chosen. */
   redraw() {
     this.list.render();
+    this.map.showUnits();
     this.drawSoon();
     this.refresh();
   }

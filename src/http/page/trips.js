@@ -44,6 +44,8 @@ export class Trips {
     );
     if (overlapping.some((other) => other.version > trip.version)) return null;
     const before = this.byId.get(trip.id);
+    // Change events have no tags.
+    trip.tags ??= before?.tags;
     if (overlapping.length === 1 && before?.version === trip.version) {
       this.byId.set(trip.id, trip);
       return null;
