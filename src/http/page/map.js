@@ -69,8 +69,8 @@ export class TripMap {
   }
 
   /** Loads the base layer: tiles if the server has a tile URL, else country outlines. */
-  async loadBase({ tiles, tiles_attribution: credits }) {
-    this.tiles = tiles;
+  async loadBase({ tiles, tiles_attribution: credits, max_gap_ms: maxGapMs }) {
+    Object.assign(this, { tiles, maxGapMs });
     this.map.getContainer().classList.toggle("has-tiles", Boolean(tiles));
     new Credits({ attribution: tiles ? credits : "Natural Earth" }).addTo(this.map);
     if (!tiles) {
@@ -179,9 +179,11 @@ export class TripMap {
     const metres = metresBetween(a.toReversed(), b.toReversed());
     if (metres < SILENCE_METRES) return;
     const text = `No samples: ${duration(after.startMs - before.endMs)}, ${distance(metres)}`;
-    const near = [before.id, after.id].includes(this.trip?.id);
+    const isNear = [before.id, after.id].includes(this.trip?.id) &&
+      after.startMs - before.endMs > this.maxGapMs;
+    const label = { permanent: true, direction: "right", offset: [10, 0] };
     L.polyline([a, b], { color: css("--muted"), weight: 2, dashArray: "7 7" })
-      .bindTooltip(text, near ? { permanent: true, direction: "center" } : { sticky: true })
+      .bindTooltip(text, isNear ? label : { sticky: true })
       .addTo(this.silences);
   }
 
