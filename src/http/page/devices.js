@@ -226,12 +226,13 @@ export class Devices {
     if (texts[0] !== old[0]) {
       row.mark.className = `mark ${state}`;
       row.word.textContent = texts[0];
-      cells[0].title = sentence(entry, state, now);
+      const was = entry.kind === "stop" ? "standing" : "moving";
+      cells[0].title = state === "silent" ? `Silent, last seen ${was}` : texts[0];
     }
     for (const at of [1, 2, 3]) if (texts[at] !== old[at]) cells[at].textContent = texts[at];
-    if (row.lastMs !== entry.lastMs) {
-      row.lastMs = entry.lastMs;
-      cells[1].title = entry.lastMs === null ? "" : moment(entry.lastMs);
+    const when = entry.lastMs === null ? "" : moment(entry.lastMs);
+    if (when !== row.when) {
+      row.when = cells[1].title = when;
     }
     row.texts = texts;
   }

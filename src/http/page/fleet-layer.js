@@ -181,7 +181,9 @@ export const FleetLayer = L.Layer.extend({
     for (const item of this.drawn) if (item.cluster.entries.length > 1) this.drawCluster(item);
     const single = this.drawn.filter((item) => item.cluster.entries.length === 1);
     for (const { cluster, x, y } of single) this.drawDot(cluster.entries[0], x, y);
-    if (single.length <= NAMED) this.drawNames(single);
+    const isInView = ({ x, y }) =>
+      x >= pad.x && y >= pad.y && x <= pad.x + size.x && y <= pad.y + size.y;
+    if (single.filter(isInView).length <= NAMED) this.drawNames(single);
     if (this.pointed?.lastMs != null) this.drawPointed(map);
   },
 
@@ -257,9 +259,9 @@ export const FleetLayer = L.Layer.extend({
     context.fillText(text, x, y);
   },
 
-  /** Draws names that do not cover each other. */
+  /** Draws names that cover neither each other nor what else is drawn. */
   drawNames(items) {
-    const boxes = [];
+    const boxes = this.drawn.map(({ x, y, r }) => ({ x: x - r, y: y - 8, right: x + r }));
     for (const { cluster, x, y } of items) {
       const [entry] = cluster.entries;
       if (entry === this.pointed) continue;

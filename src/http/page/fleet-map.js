@@ -71,7 +71,16 @@ export class FleetMap {
     if (this.map === map) this.paint();
   }
 
+  /** Shows the scale in the units that are chosen. */
+  showUnits() {
+    if (!this.map) return;
+    this.scale?.remove();
+    const imperial = unit().name === "mi";
+    this.scale = L.control.scale({ imperial, metric: !imperial }).addTo(this.map);
+  }
+
   close() {
+    this.scale = null;
     this.sizes?.disconnect();
     this.map?.remove();
     this.map = this.scale = null;

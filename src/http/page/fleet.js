@@ -156,8 +156,9 @@ export class Fleet {
     if (isEmpty) showHelp(this.page);
     const lost = shown.filter((entry) => entry.lastMs === null).length;
     const known = count(all.length) + (next ? "+" : "");
-    const facts = [plural(shown.length, "device")];
-    if (shown.length < all.length || next) facts[0] += ` of ${known}`;
+    const facts = [shown.length < all.length
+      ? `${plural(shown.length, "device")} of ${known}`
+      : next ? `${known} devices` : plural(shown.length, "device")];
     if (lost) facts.push(`${lost} without a position`);
     const text = isLoaded ? facts.join(" · ") : "Loading the devices…";
     // It is announced: only if it has changed.
