@@ -228,22 +228,22 @@ fn lead_to_all_devices(world: &World) {
     until_listed(browser, &["bus-1", "van-2", "van-10"]);
     browser.key(Key::Escape);
     assert_eq!(browser.value("document.body.dataset.view"), "fleet");
-    browser.js("document.querySelectorAll('.device')[1].focus()", &[]);
+    browser.js("document.querySelector('.device').focus()", &[]);
     browser.key(Key::Enter);
     browser.until("document.body.dataset.view === 'device'");
-    browser.until_says("#device-name", "van-2");
+    browser.until_says("#device-name", "bus-1");
     browser.until("document.activeElement.classList.contains('track')");
     assert_eq!(browser.count(".fleet-canvas"), 0, "one map at a time");
     browser.key(Key::Escape);
     browser.until("document.body.dataset.view === 'fleet'");
-    browser.until("document.activeElement.textContent === 'van-2'");
+    browser.until("document.activeElement.textContent === 'bus-1'");
     assert_eq!(browser.value("location.hash"), "#sort=-last");
     assert_eq!(browser.value("document.querySelector('#timeline').hidden"), true);
     until_drawn(browser);
     // The history has both.
     browser.js("history.back()", &[]);
     browser.until("document.body.dataset.view === 'device'");
-    browser.until_says("#device-name", "van-2");
+    browser.until_says("#device-name", "bus-1");
     browser.click("#brand");
     browser.until("document.body.dataset.view === 'fleet'");
     until_drawn(browser);

@@ -42,7 +42,6 @@ fn a_device_is_found_by_its_name_and_shown_on_the_map() {
     browser.until("document.body.dataset.view === 'fleet'");
     browser.paste("#find-id", trip.as_str().unwrap());
     browser.until_count("rect.bar.selected", 1);
-    browser.key(Key::Escape);
     browser.paste("#find-id", "no id at all");
     browser.until_says("#detail", "Not a valid trip id");
 }
