@@ -45,11 +45,13 @@ export class FleetData {
     this.byId = new Map();
     this.next = null;
     this.isLoaded = false;
-    this.isLoading = false;
+    /** The read in progress: reads follow one another. */
+    this.reading = null;
     /** Why devices or sums are missing. */
     this.fault = "";
     this.sumsFault = "";
-    this.hasSums = false;
+    /** Rows of the sums by device; null: they are not known. */
+    this.sums = null;
     this.sumsAt = 0;
     this.sumsTook = 0;
     this.sumsKey = "";
@@ -60,10 +62,25 @@ export class FleetData {
     return this.byId.get(device) ?? null;
   }
 
+  get isLoading() {
+    return this.reading !== null;
+  }
+
+  /** Reads after the reads that are in progress. */
+  async inTurn(read) {
+    while (this.reading) await this.reading.catch(() => {});
+    this.reading = read();
+    try {
+      return await this.reading;
+    } finally {
+      this.reading = null;
+      this.onChange(null);
+    }
+  }
+
   /** Loads the first page, if that is missing; false if that failed. */
-  async load() {
-    if (this.isLoaded || this.isLoading) return this.isLoaded;
-    return this.read(1);
+  load() {
+    return this.read(1, () => this.isLoaded);
   }
 
   /** Loads all pages, at most `PAGES` of them at a time. */
@@ -72,9 +89,11 @@ export class FleetData {
   }
 
   /** Reads up to `pages` more pages; stops early once `isEnough()`. */
-  async read(pages, isEnough = () => false) {
-    if (this.isLoading) return false;
-    this.isLoading = true;
+  read(pages, isEnough = () => false) {
+    return this.inTurn(() => this.readPages(pages, isEnough));
+  }
+
+  async readPages(pages, isEnough) {
     try {
       for (let at = 0; at < pages && (this.next || !this.isLoaded) && !isEnough(); at += 1) {
         this.put(await api.devices(this.next, PAGE));
@@ -85,9 +104,6 @@ export class FleetData {
     } catch (error) {
       this.fault = error.message;
       return false;
-    } finally {
-      this.isLoading = false;
-      this.onChange(null);
     }
   }
 
@@ -114,8 +130,15 @@ export class FleetData {
     this.isOrdered = false;
     this.byId.set(entry.device_id, entry);
     this.all.push(entry);
-    if (this.hasSums) Object.assign(entry, { metres: 0, trips: 0 });
+    this.setSums(entry);
     return entry;
+  }
+
+  setSums(entry) {
+    if (!this.sums) return;
+    const row = this.sums.get(entry.device_id);
+    entry.metres = row?.distance_m ?? 0;
+    entry.trips = row?.trips ?? 0;
   }
 
   remove(entry) {
@@ -124,34 +147,31 @@ export class FleetData {
   }
 
   /** Reads everything again: after a time without events. */
-  async reload() {
-    if (this.isLoading) return;
+  reload() {
+    return this.inTurn(() => this.readAgain());
+  }
+
+  async readAgain() {
     const pages = Math.max(1, Math.ceil(this.all.length / PAGE));
     const before = [...this.all];
     const found = new Map(this.byId);
-    this.isLoading = true;
-    try {
-      let cursor = null;
-      const seen = new Set();
-      for (let at = 0; at < pages || (at < PAGES && cursor); at += 1) {
-        const page = await api.devices(cursor, PAGE);
-        for (const { device_id } of page.devices) seen.add(device_id);
-        // The answer is newer than what was missed: it may have an earlier position, too.
-        for (const { device_id } of page.devices) {
-          const entry = found.get(device_id);
-          if (entry) entry.lastMs = null;
-        }
-        this.put(page);
-        cursor = page.next;
-        if (!cursor) break;
+    const seen = new Set();
+    let cursor = null;
+    for (let at = 0; at < pages || (at < PAGES && cursor); at += 1) {
+      const page = await api.devices(cursor, PAGE);
+      for (const { device_id } of page.devices) seen.add(device_id);
+      // The answer is newer than what was missed: it may have an earlier position, too.
+      for (const { device_id } of page.devices) {
+        const entry = found.get(device_id);
+        if (entry) entry.lastMs = null;
       }
-      const gone = cursor ? [] : before.filter(({ device_id }) => !seen.has(device_id));
-      for (const entry of gone) this.remove(entry);
-      this.isStale = true;
-      this.onChange(null);
-    } finally {
-      this.isLoading = false;
+      this.put(page);
+      cursor = page.next;
+      if (!cursor) break;
     }
+    const gone = cursor ? [] : before.filter(({ device_id }) => !seen.has(device_id));
+    for (const entry of gone) this.remove(entry);
+    this.isStale = true;
   }
 
   /** Applies a change event. No device is read again for it. */
@@ -204,7 +224,7 @@ export class FleetData {
         this.sumsTook = performance.now() - now;
       }
     }
-    this.hasSums = false;
+    this.sums = null;
     for (const entry of this.all) Object.assign(entry, { metres: null, trips: null });
     // What failed for want of a server is asked for again.
     this.isStale = true;
@@ -212,14 +232,9 @@ export class FleetData {
   }
 
   putSums(rows) {
-    this.hasSums = true;
     this.sumsFault = "";
-    const sums = new Map(rows.map((row) => [row.key, row]));
-    for (const entry of this.all) {
-      const row = sums.get(entry.device_id);
-      entry.metres = row?.distance_m ?? 0;
-      entry.trips = row?.trips ?? 0;
-    }
+    this.sums = new Map(rows.map((row) => [row.key, row]));
+    for (const entry of this.all) this.setSums(entry);
     this.onChange(null);
   }
 }
