@@ -44,7 +44,10 @@ const { fleet, detail, map, timeline } = Object.assign(parts, {
     onDay: (day) => showDay(day),
     onEnter: () => get(get("detail").hidden ? "day" : "detail").focus(),
   }),
-  table: new DayTable({ onPick: (segment) => pickSegment(segment) }),
+  table: new DayTable({
+    onPick: (segment) => pickSegment(segment),
+    onDay: (day) => showDay(day),
+  }),
 });
 const live = new Live({ onEvent, onPoll: poll, onState: showLive });
 

@@ -75,9 +75,9 @@ function hasTag(tags, wanted) {
 }
 
 export class DayTable {
-  /** `onPick(segment)`: the row of a trip or stop was chosen. */
-  constructor({ onPick }) {
-    this.onPick = onPick;
+  /** `onPick(segment)`: the row of a trip or stop was chosen; `onDay(day)`: another day. */
+  constructor({ onPick, onDay }) {
+    Object.assign(this, { onPick, onDay });
     const get = (id) => document.getElementById(id);
     this.root = get("day");
     this.name = get("day-name");
@@ -117,7 +117,10 @@ export class DayTable {
     this.state.textContent = "";
   }
 
-  /** Shows a day: `{device, day, segments, selected, maxGapMs}`. */
+  /**
+   * Shows a day: `{device, day, segments, selected, maxGapMs, near}`. Of a day without any, `near`
+   * are the days of the trips before and after it, or null.
+   */
   show(shown) {
     const isSame = this.shown?.device === shown.device && this.shown?.day === shown.day;
     const key = zone() + shown.segments.map(({ id, version }) => `${id} ${version}`).join();
@@ -186,10 +189,22 @@ export class DayTable {
     this.body.replaceChildren(...rows);
     if (focused) [...this.body.rows].find((row) => row.dataset.id === focused)
       ?.querySelector("button")?.focus({ preventScroll: true });
-    this.state.textContent = found.length ? "" : segments.length
-      ? "No trip or stop of this day is of that kind, driver and tag."
-      : "No trips or stops on this day.";
+    this.state.replaceChildren(...(found.length ? [] : segments.length
+      ? ["No trip or stop of this day is of that kind, driver and tag."]
+      : ["No trips or stops on this day. ", ...this.neighbours()]));
     this.showLinks();
+  }
+
+  /** Buttons to the days with trips before and after one without. */
+  neighbours() {
+    const button = (word, day) => {
+      const go = make("button", "button small", `${word}: ${isoDay(day)}`, { type: "button" });
+      go.addEventListener("click", () => this.onDay(day));
+      return go;
+    };
+    const [before, after] = this.shown.near;
+    return [["Before", before], ["After", after]]
+      .flatMap(([word, day]) => ((day ?? null) === null ? [] : [button(word, day), " "]));
   }
 
   /** Moves the focus to the row of a trip or stop, else to the day. */

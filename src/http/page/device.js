@@ -107,10 +107,13 @@ export function showTable() {
   get("upto").value = day === null ? "" : isoDay(day);
   for (const id of ["day-before", "day-after"]) get(id).disabled = day === null;
   if (day === null) return;
+  const segments = chosenDay();
+  const near = [state.trips.next(startOf(day), -1), state.trips.next(endOf(day) - 1, 1)];
   parts.table.show({
     device: state.device,
     day,
-    segments: chosenDay(),
+    segments,
+    near: segments.length ? [] : near.map((trip) => trip && dayOf(trip.startMs)),
     selected: state.chosen?.id ?? null,
     maxGapMs: state.page.max_gap_ms,
   });
@@ -143,10 +146,13 @@ export const showNextDay = (step) => showDay(otherDay(parts.timeline.day, step))
 /** Shows everything in the zone and the units that were just chosen. */
 export function redraw() {
   if (state.device === null) return;
-  const { timeline, detail } = parts;
-  const middle = timeline.day === null ? null : timeline.middleMs;
+  const { timeline, detail, table } = parts;
+  // The day of what was shown, which may have another date now.
+  const segments = table.shown?.segments ?? [];
+  const first = segments.find((it) => !isStop(it)) ?? segments[0];
+  const middle = first ? (first.startMs + first.endMs) / 2 : timeline.middleMs;
   timeline.forgetLanes();
-  timeline.day = middle === null ? null : dayOf(timeline.cursorMs ?? middle);
+  if (timeline.day !== null) timeline.day = dayOf(timeline.cursorMs ?? middle);
   render();
   showTable();
   detail.again();

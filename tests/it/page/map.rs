@@ -91,7 +91,7 @@ fn grid_labels_are_whole_at_every_zoom() {
         }
         let zoom = "document.querySelector('#map').dataset.zoom";
         let before = browser.value(zoom);
-        browser.wheel(".map", -60);
+        browser.wheel("#map", -60);
         browser.until(&format!("{zoom} !== {before}"));
     }
     browser.picture("grid");

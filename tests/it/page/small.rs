@@ -45,10 +45,10 @@ fn a_date_before_the_first_day_leads_to_it() {
         date.value = arguments[0];
         date.dispatchEvent(new Event('change'));";
     browser.js(choose, &[json!("2020-01-31")]);
-    browser.until_says("#lanes-state", "No trips up to 2020-01-31.");
-    browser.until_says("#lanes-state button", "Show the first trips: 2024-05-01");
-    browser.click("#lanes-state button");
-    browser.until_count("rect.bar", 2);
+    browser.until_says("#day-state", "No trips or stops on this day.");
+    browser.until_says("#day-state button", "After: 2024-05-01");
+    browser.click("#day-state button");
+    browser.until_count("#day-rows th", 2);
     assert_eq!(browser.value("document.querySelector('#upto').value"), "2024-05-01");
     assert_eq!(browser.text("#lanes-state"), "");
 }
