@@ -51,7 +51,7 @@ export class FleetMap {
     this.base = L.layerGroup().addTo(map);
     this.layer = new FleetLayer((entry) => this.clock.state(entry)).addTo(map);
     this.isMoving = false;
-    this.applyView();
+    this.number = 0;
     this.paint();
     if (!tiles) this.loadLand();
     this.listen();
@@ -135,12 +135,21 @@ export class FleetMap {
     this.layer.draw();
   }
 
-  /** Shows these devices, and fits them unless the user has chosen a view. */
+  /**
+   * Shows these devices. Unless the user has chosen a view, fits other ones, and those that have
+   * left the view: a fleet that drives within it does not move the map.
+   */
   show(entries) {
+    // The list of all devices is the same one, however long.
+    const isOther = entries.length !== this.number;
+    this.number = entries.length;
     this.entries = entries;
     if (!this.map) return;
     this.layer.show(entries);
-    if (!this.view) this.fit();
+    if (this.view) return;
+    const bounds = boundsOf(entries);
+    const isLost = bounds.isValid() && !this.map.getBounds().contains(bounds);
+    if (isOther || isLost) this.fit();
   }
 
   fit() {

@@ -81,7 +81,9 @@ export class Fleet {
     get("welcome").hidden = true;
     get("fleet").hidden = false;
     this.map.open(this.page);
+    this.map.applyView();
     this.map.show(this.list.matches());
+    if (!this.map.view) this.map.fit();
     this.refresh();
     return this.load();
   }
