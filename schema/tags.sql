@@ -1,7 +1,7 @@
--- Tags of trips in the SQLite store. The counterpart of tags.cql.
+-- Tags of trips and devices in the SQLite store. The counterpart of tags.cql.
 
 -- Set by users at an id of a trip, and no function of the log. A trip has the tags of the times that
--- it covers. Written in transactions of their own, while another process may write trips.
+-- it covers. Those of a device are at the last ms before the year 0, -62167219200001. Written in transactions of their own, while another process may write trips.
 CREATE TABLE trip_tags (
   device_id TEXT    NOT NULL,
   t_star    INTEGER NOT NULL,  -- time of the id

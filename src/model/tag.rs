@@ -1,8 +1,10 @@
-//! Tags of trips: what users say of a trip, such as `purpose=business`, or a note.
+//! Tags of trips and devices: what users say of a trip, such as `purpose=business`, or a note, and
+//! of a device, such as `name=Blue van`.
 //!
 //! A tag is user data and no function of the log. It is set at an id, which is a time of the
 //! device, and belongs to the trip that covers this time. So a merge keeps the tags of both trips.
 //! If several ids of a trip have the same key, the newest tag counts; the others are superseded.
+//! A tag of a device is set at [`DEVICE_TIME`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +18,12 @@ pub(crate) const MAX_KEY_BYTES: usize = 64;
 /// Maximum length of a value, bytes: a note of a page.
 pub const MAX_VALUE_BYTES: usize = 4096;
 
-/// Maximum number of keys of a trip.
+/// Maximum number of keys of a trip or device.
 pub(crate) const MAX_KEYS: usize = 64;
+
+/// The time of the tags of a device: the last ms before the year 0. No trip covers it, as none
+/// begins before 1970, and no id of a trip has it, as ids have years from 0000.
+pub const DEVICE_TIME: DeviceTime = DeviceTime(-62_167_219_200_001);
 
 /// What is wrong with a tag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -131,7 +137,7 @@ impl FromStr for Revision {
 /// A tag as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Time of the id at which it was set.
+    /// Time of the id at which it was set; of a tag of a device, [`DEVICE_TIME`].
     pub t_star_ms: DeviceTime,
     /// Its key.
     pub key: TagKey,
@@ -144,13 +150,19 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// Whether it is a tag of a device, not of a trip.
+    #[must_use]
+    pub fn is_of_device(&self) -> bool {
+        self.t_star_ms == DEVICE_TIME
+    }
+
     /// Of two tags of a trip with the same key, the greater one counts.
     fn rank(&self) -> (i64, DeviceTime) {
         (self.written_ms, self.t_star_ms)
     }
 }
 
-/// The tag of a trip that counts for its key, and those that it supersedes.
+/// The tag of a trip or device that counts for its key, and those that it supersedes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TripTag {
     /// The newest tag.
@@ -159,7 +171,7 @@ pub struct TripTag {
     pub superseded: Vec<Tag>,
 }
 
-/// The tags of a trip, by key.
+/// The tags of a trip or device, by key.
 pub type TripTags = BTreeMap<TagKey, TripTag>;
 
 /// Resolves the tags that were set at the ids of one trip.
@@ -180,7 +192,7 @@ pub fn resolve(tags: impl IntoIterator<Item = Tag>) -> TripTags {
     resolved
 }
 
-/// Selects trips by a tag: `key=value`, or `key` for any value.
+/// Selects trips or devices by a tag: `key=value`, or `key` for any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagFilter {
     key: TagKey,
@@ -188,7 +200,7 @@ pub struct TagFilter {
 }
 
 impl TagFilter {
-    /// Whether a trip with these tags is selected.
+    /// Whether a trip or device with these tags is selected.
     #[must_use]
     pub fn accepts(&self, tags: &TripTags) -> bool {
         let found = tags.get(&self.key);

@@ -7,7 +7,7 @@ use crate::identity;
 use crate::model::control::NamedKey;
 use crate::model::epoch::Epoch;
 use crate::model::scalar::{Day, DeviceTime, Offset};
-use crate::model::tag::{Tag, TagKey};
+use crate::model::tag::{DEVICE_TIME, Tag, TagKey};
 use crate::timeline::day_of;
 
 use super::positions::KeptPositions;
@@ -125,8 +125,11 @@ impl State {
             let of_day = rows.get(&(device.to_owned(), day_of(time_ms))).into_iter().flatten();
             of_day.into_iter().any(|row| (row.start_ms..=row.end_ms).contains(&time_ms))
         };
+        let is_left = rows.iter().any(|(key, rows)| key.0 == device_id && !rows.is_empty());
         self.tags.retain(|(device, time_ms, _), _| {
-            device != device_id || *time_ms >= forget.before_ms || is_covered(device, *time_ms)
+            let is_of_device = *time_ms == DEVICE_TIME;
+            let is_covered = || if is_of_device { is_left } else { is_covered(device, *time_ms) };
+            device != device_id || *time_ms >= forget.before_ms || is_covered()
         });
     }
 

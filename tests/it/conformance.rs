@@ -25,6 +25,7 @@ use crate::keyspace::{ClusteringOrder, Keyspace, WithJournal};
 use crate::support::{Dice, block_on};
 use tables::what_was_added_first_stays;
 use tags::{
+    a_forget_erases_the_tags_of_a_device_with_its_last_row,
     a_forget_erases_the_tags_that_no_trip_covers,
     a_tag_is_written_only_over_the_revision_that_was_read,
     tags_of_a_span_are_in_the_order_of_their_ids,
@@ -427,6 +428,7 @@ macro_rules! conformance {
             a_tag_is_written_only_over_the_revision_that_was_read,
             tags_of_a_span_are_in_the_order_of_their_ids,
             a_forget_erases_the_tags_that_no_trip_covers,
+            a_forget_erases_the_tags_of_a_device_with_its_last_row,
         ]);
     };
 }

@@ -11,6 +11,7 @@ use super::trips::READING_DAY;
 use super::{ScyllaStore, Shared};
 use crate::identity;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::store::lookup::days::ALL_DAYS;
 use crate::store::{Forget, Order, Result};
 use crate::timeline::day_of;
 
@@ -79,6 +80,16 @@ impl<C: Cql> Shared<C> {
     async fn holds_trip(&self, device_id: &str, day: Day) -> Result<bool> {
         let raw = self.raw_rows(READING_DAY, (device_id, day), DeviceTime::MIN).await?;
         Ok(raw.iter().any(Raw::has_version))
+    }
+
+    /// Whether a device has a trip or stop. A forget leaves the latest.
+    pub(in crate::store) async fn holds_any(&self, device_id: &str) -> Result<bool> {
+        for day in self.page_of_days(device_id, ALL_DAYS, Order::Desc, usize::MAX).await? {
+            if self.holds_trip(device_id, day).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn unlist(&self, device_id: &str, day: Day, version: Version) -> Result<()> {

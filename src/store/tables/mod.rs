@@ -57,7 +57,9 @@ store_operations! {
         /// [`SideTables::schema_subjects`] to say: an attempt without an answer may have added it.
         fn add_schema(&self, schema: &KeptSchema) -> () = untimed;
 
-        /// The tags of a device at the ids of a span; ordered by id, then by key.
+        /// The tags at the ids of a span, of the trips of a device, and if the span has
+        /// [`DEVICE_TIME`](crate::model::tag::DEVICE_TIME) of the device itself; ordered by id,
+        /// then by key.
         fn tags(&self, device_id: &str, span: TimeSpan) -> Vec<Tag> = "tags";
 
         /// [`SideTables::tags`] for a writer: sees writes in progress, too, and costs more.
@@ -78,7 +80,7 @@ store_operations! {
         /// left; if one is, another write came first.
         fn delete_tag(&self, device_id: &str, tag: &Tag) -> bool = "delete_tag";
 
-        /// Whether any trip may have a tag.
+        /// Whether any trip or device may have a tag.
         fn has_tags(&self) -> bool = "has_tags";
 
         /// The devices with tags, in an order of the store.

@@ -1,4 +1,4 @@
-//! Tags by device, time of the id, and key.
+//! Tags by device, time of the id, and key. Those of a device itself have a time of their own.
 //!
 //! In a file they are written by a connection of their own: the lock of the store belongs to the
 //! process that writes trips.
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use scylla::value::{CqlTimestamp, CqlValue};
 
 use crate::model::scalar::DeviceTime;
-use crate::model::tag::{Revision, Tag, TagKey, TagValue};
+use crate::model::tag::{DEVICE_TIME, Revision, Tag, TagKey, TagValue};
 #[cfg(feature = "internals")]
 use crate::store::memory::MemoryStore;
 use crate::store::scylla::cql::{Columns, Cql, Mode, applied};
@@ -125,20 +125,28 @@ impl<C: Cql> ScyllaStore<C> {
 }
 
 impl<C: Cql> ScyllaStore<C> {
-    /// Erases the tags before the floor that no trip covers any more. Deletes are conditional, so
-    /// they are ordered with the writes, which a delete at the version of the forget would not be:
-    /// most tags are younger.
+    /// Erases the tags before the floor that no trip covers any more, and those of the device if
+    /// it has no trip or stop any more. Deletes are conditional, so they are ordered with the
+    /// writes, which a delete at the version of the forget would not be: most tags are younger.
     pub(in crate::store) async fn erase_tags(
         &self,
         device_id: &str,
         forget: &Forget,
     ) -> Result<()> {
         let upto_ms = forget.before_ms.saturating_sub(1);
-        for tag in self.tags_to_change(device_id, (DeviceTime::MIN, upto_ms)).await? {
+        let tags = self.tags_to_change(device_id, (DeviceTime::MIN, upto_ms)).await?;
+        let is_left =
+            tags.iter().any(Tag::is_of_device) && self.shared.holds_any(device_id).await?;
+        for tag in tags {
             let time_ms = tag.t_star_ms;
-            // Whole rows: a read of some columns would have replicas repaired in these alone.
-            let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
-            if !rows.iter().any(|row| (row.start_ms..=row.end_ms).contains(&time_ms)) {
+            let is_covered = if tag.is_of_device() {
+                is_left
+            } else {
+                // Whole rows: a read of some columns would have replicas repaired in these alone.
+                let rows = self.rows_of_day(device_id, day_of(time_ms)).await?;
+                rows.iter().any(|row| (row.start_ms..=row.end_ms).contains(&time_ms))
+            };
+            if !is_covered {
                 // A write that comes first finds no trip afterwards, and deletes its tag itself.
                 self.delete_tag(device_id, &tag).await?;
             }
@@ -272,7 +280,8 @@ impl MemoryStore {
     }
 }
 
-/// Erases the tags before the floor that no trip covers any more, in the caller's transaction.
+/// Erases the tags before the floor that no trip covers any more, and those of the device if it has
+/// no trip or stop any more, in the caller's transaction.
 pub(in crate::store) fn erase(
     connection: &Connection,
     device_id: &str,
@@ -285,12 +294,17 @@ pub(in crate::store) fn erase(
         "SELECT EXISTS (SELECT 1 FROM trips WHERE device_id = ?1 AND bucket = ?2
          AND end_time >= ?3 AND start_time <= ?3)",
     )?;
+    let mut left =
+        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM trips WHERE device_id = ?1)")?;
     let mut delete =
         connection.prepare_cached("DELETE FROM trip_tags WHERE device_id = ?1 AND t_star = ?2")?;
     for t_star_ms in times {
         let bucket = day_of(DeviceTime(t_star_ms)).start_ms();
-        let is_covered: bool =
-            covered.query_row(params![device_id, bucket.0, t_star_ms], |row| row.get(0))?;
+        let is_covered: bool = if t_star_ms == DEVICE_TIME.0 {
+            left.query_row([device_id], |row| row.get(0))?
+        } else {
+            covered.query_row(params![device_id, bucket.0, t_star_ms], |row| row.get(0))?
+        };
         if !is_covered {
             delete.execute(params![device_id, t_star_ms])?;
         }

@@ -1,7 +1,7 @@
 //! Tags: conditional writes, ranges, and what a forget does to them.
 
 use tstar::internals::model::scalar::{DeviceTime, Version};
-use tstar::internals::model::tag::{Revision, Tag, TagValue};
+use tstar::internals::model::tag::{DEVICE_TIME, Revision, Tag, TagValue};
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::{Flush, Forget, SideTables, TripStore};
@@ -85,4 +85,28 @@ pub async fn a_forget_erases_the_tags_that_no_trip_covers(
         assert_eq!(left, tags[2..]);
     }
     assert_eq!(store.tags("truck-18", (at(-60), at(-60))).await.unwrap().len(), 1);
+}
+
+pub async fn a_forget_erases_the_tags_of_a_device_with_its_last_row(
+    store: impl TripStore + Sink + SideTables,
+) {
+    let rows = [trip("truck-17", &[-60, -30], 2), trip("truck-17", &[4, 8], 4)];
+    store.apply(&rows).await.unwrap();
+    store.commit(&Flush::default()).await.unwrap();
+    let of_device = |key, revision| Tag { t_star_ms: DEVICE_TIME, ..tag(0, key, "x", revision) };
+    let tags = [of_device("group", 1), of_device("name", 2), tag(-60, "a", "of a trip", 3)];
+    for tag in &tags {
+        assert!(store.put_tag("truck-17", tag, None).await.unwrap());
+        assert!(store.put_tag("truck-18", tag, None).await.unwrap());
+    }
+    let all = (DeviceTime::MIN, DeviceTime::MAX);
+    // The last one leaves the day of the second trip in the index, without a row.
+    for (version, minute, left) in [(10, -40, 3), (12, 3, 2), (14, 8, 2), (16, 9, 0), (16, 9, 0)] {
+        let forget = Forget { version: Version(version), before_ms: at(minute) };
+        store.forget("truck-17", &forget).await.unwrap();
+        store.commit(&Flush::default()).await.unwrap();
+        let found = store.tags("truck-17", all).await.unwrap();
+        assert_eq!(found, tags[..left], "before minute {minute}");
+    }
+    assert_eq!(store.tags("truck-18", all).await.unwrap(), tags);
 }
