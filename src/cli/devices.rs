@@ -3,10 +3,12 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::flags::{Context, ListOutputFlags, ServerFlags, ZoneFlag};
+use super::flags::{Context, Format, ListOutputFlags, ServerFlags, ZoneFlag};
 use super::print::{ListPrinter, Printer};
+use crate::ops::tags;
 use crate::ops::trip_list::devices_of_day;
-use crate::store::{DevicePages, DeviceScope};
+use crate::store::{AnyStore, DevicePages, DeviceScope};
+use crate::views::{TagValues, tag_values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,12 +37,19 @@ pub(crate) struct DevicesArgs {
 #[derive(Serialize)]
 struct DeviceJson {
     device_id: String,
+    tags: TagValues,
 }
 
-impl From<String> for DeviceJson {
-    fn from(device_id: String) -> Self {
-        Self { device_id }
-    }
+/// The cells of a line; the tags as JSON in CSV, as for trips.
+fn cells(device: &DeviceJson, format: Format) -> [String; 2] {
+    let pairs = device.tags.iter().map(|(key, value)| format!("{key}={value}"));
+    let tags = match format {
+        Format::Csv if !device.tags.is_empty() => {
+            serde_json::to_string(&device.tags).expect("tags are plain data")
+        }
+        _ => pairs.collect::<Vec<_>>().join(", "),
+    };
+    [device.device_id.clone(), tags]
 }
 
 /// Prints the devices in byte order, a page at a time.
@@ -52,25 +61,37 @@ pub(crate) async fn run(
     let settings = context.settings(&[&args.zone.0, &args.server.0])?;
     let store = settings.reader().await?;
     let day = args.day.as_deref().map(|day| settings.tz.day(day)).transpose()?;
-    let mut list = ListPrinter::new(printer.format(&args.output), ["device_id"]);
-    let mut print = |devices: Vec<String>, printer: &mut Printer| {
-        let mut devices = devices.into_iter();
-        devices.try_for_each(|it| list.print::<DeviceJson, _>(it, |it| [it.clone()], printer))
-    };
+    let format = printer.format(&args.output);
+    let mut list = ListPrinter::new(format, ["device_id", "tags"]).hiding_empty();
     if let Some(day) = day {
         let mut after = None;
         loop {
             let devices = devices_of_day(&store, day, after.as_deref(), PAGE).await?;
             let Some(last) = devices.last() else { break };
             after = Some(last.clone());
-            print(devices, printer)?;
+            print(&store, devices, (&mut list, format), printer).await?;
         }
     } else {
         let mut pages = DevicePages::new(&store, DeviceScope::All);
         while let Some(devices) = pages.next().await? {
-            print(devices, printer)?;
+            print(&store, devices, (&mut list, format), printer).await?;
         }
     }
     list.print_header(printer)?;
     list.finish(printer)
+}
+
+/// Prints a page of devices with their tags.
+async fn print(
+    store: &AnyStore,
+    devices: Vec<String>,
+    (list, format): (&mut ListPrinter<2>, Format),
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let tags = tags::of_devices(store, &devices).await?;
+    for (device_id, tags) in devices.into_iter().zip(tags) {
+        let device = DeviceJson { device_id, tags: tag_values(&tags) };
+        list.print::<DeviceJson, _>(device, |device| cells(device, format), printer)?;
+    }
+    Ok(())
 }

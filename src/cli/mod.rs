@@ -101,7 +101,7 @@ enum Command {
     Trips(trips::TripsArgs),
     /// Sum up the trips and stops of a span: by day, device or driver
     Summary(summary::SummaryArgs),
-    /// Show, set and remove the tags of a trip
+    /// Show, set and remove the tags of a trip or device
     Tag(tag::TagArgs),
     /// List devices
     Devices(devices::DevicesArgs),

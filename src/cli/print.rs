@@ -189,12 +189,19 @@ pub(crate) struct ListPrinter<const N: usize> {
     columns: [&'static str; N],
     rows: Vec<[String; N]>,
     is_empty: bool,
+    /// Whether tables leave out the last column if it is empty.
+    hides_empty: bool,
 }
 
 impl<const N: usize> ListPrinter<N> {
     /// A list in this format; rows of tables and of CSV have these columns.
     pub(crate) fn new(format: Format, columns: [&'static str; N]) -> Self {
-        Self { format, columns, rows: Vec::new(), is_empty: true }
+        Self { format, columns, rows: Vec::new(), is_empty: true, hides_empty: false }
+    }
+
+    /// A list whose tables leave out the last column if it is empty.
+    pub(crate) fn hiding_empty(self) -> Self {
+        Self { hides_empty: true, ..self }
     }
 
     /// Prints the next value.
@@ -237,7 +244,10 @@ impl<const N: usize> ListPrinter<N> {
 
     fn print_table(&mut self, printer: &mut Printer) -> anyhow::Result<()> {
         let rows = std::mem::take(&mut self.rows);
-        Ok(printer.line(&table::rows(self.columns, &[], &rows))?)
+        let is_hidden = self.hides_empty && rows.iter().all(|row| row[N - 1].is_empty());
+        let count = N - usize::from(is_hidden);
+        let rows: Vec<_> = rows.iter().map(|row| &row[..count]).collect();
+        Ok(printer.line(&table::rows(self.columns[..count].iter().copied(), &[], &rows))?)
     }
 
     /// Prints the end of the list.

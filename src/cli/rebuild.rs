@@ -107,13 +107,18 @@ pub(crate) async fn run(
     print((&ids, &tags), &counts, (&settings.store, &args.into), format, printer)
 }
 
-/// Reports a tag that no trip of the new store covers.
+/// Reports a tag that no trip of the new store covers, or whose device it does not have.
 fn report_uncovered(device_id: &str, tag: &Tag) {
-    let time = format_time(tag.t_star_ms.ms());
     let (key, value) = (&tag.key, tag.value.as_str());
+    let why = match tag.is_of_device() {
+        true => ": the new store has no trip or stop of it; the tag".to_owned(),
+        false => {
+            let time = format_time(tag.t_star_ms.ms());
+            format!(" at {time}: no trip of the new store covers this time; it")
+        }
+    };
     exit::print_status(&format!(
-        "tag {key}={value} of {device_id} at {time}: no trip of the new store covers this time; \
-         it is kept, and shows again when one does"
+        "tag {key}={value} of {device_id}{why} is kept, and shows again when one does"
     ));
 }
 

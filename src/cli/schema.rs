@@ -93,13 +93,13 @@ enum SchemaFile {
     Journal,
     /// Views for other programs (SQLite)
     Views,
-    /// Tags of trips (SQLite)
+    /// Tags of trips and devices (SQLite)
     Tags,
     /// Trips (Scylla and Cassandra)
     TripsCql,
     /// Epochs, erasures, control keys, claims and schemas (Scylla and Cassandra)
     LogCql,
-    /// Tags of trips (Scylla and Cassandra)
+    /// Tags of trips and devices (Scylla and Cassandra)
     TagsCql,
     /// Path of a trip, as stored in its row (Protocol Buffers)
     Path,

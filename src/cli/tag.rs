@@ -1,4 +1,4 @@
-//! `tag`: shows, sets and removes the tags of a trip.
+//! `tag`: shows, sets and removes the tags of a trip or device.
 
 use std::str::FromStr;
 
@@ -6,14 +6,14 @@ use clap::Args;
 
 use super::flags::{Context, LetterFlags, ValueOutputFlags};
 use super::print::Printer;
-use crate::identity::AnyId;
+use crate::identity::{AnyId, DeviceId};
 use crate::log::changes::TagFeed;
 use crate::model::tag::{TagKey, TagProblem, TagValue};
-use crate::ops::lookup;
 use crate::ops::tags::{self, TagCondition, TagError, TagTarget, TagWriter};
 use crate::ops::{InvalidRequest, NoResult};
+use crate::ops::{lookup, trip_list};
 use crate::store::Kinds;
-use crate::views::{TripTagJson, trip_tags};
+use crate::views::{TagJson, TripTagJson, trip_tags};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,19 +21,23 @@ Examples:
   tstar tag truck-17~20261120T213800.123Z purpose=business note=toll
   tstar tag truck-17~20261120T213800.123Z --remove purpose
   tstar trips truck-17 --tag purpose=business
+  tstar tag --device truck-17 name=Van-3 group=north
 
-Any id that the trip ever had works, in any form. Prints the tags of the trip afterwards.";
+Any id that the trip ever had works, in any form. Prints the tags afterwards.";
 
 /// Flags of `tag`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TagArgs {
-    /// Trip id: text, bytes (base32hex) or UUID
+    /// Trip id: text, bytes (base32hex) or UUID; with --device, a device id
     pub id: String,
+    /// Tag the device instead of a trip
+    #[arg(long)]
+    pub device: bool,
     /// Tags to set: up to 64 keys of A-Z a-z 0-9 . _ - each, values of up to 4096 bytes
     #[arg(value_name = "KEY=VALUE")]
     pub tags: Vec<Assignment>,
-    /// Remove this key, at every id that the trip had
+    /// Remove this key, of a trip at every id that it had
     #[arg(long, value_name = "KEY")]
     pub remove: Vec<TagKey>,
     #[command(flatten)]
@@ -63,7 +67,7 @@ impl FromStr for Assignment {
     }
 }
 
-/// Changes the tags of a trip, then prints them.
+/// Changes the tags of a trip or device, then prints them.
 pub(crate) async fn run(
     args: &TagArgs,
     context: &Context,
@@ -73,13 +77,17 @@ pub(crate) async fn run(
     let store = settings.reader().await?;
     let feed = TagFeed::of_store(&store, || settings.brokers()).await?;
     let format = printer.format(&args.output);
-    let found = lookup::by_id(&store, &args.id, Kinds::Trips).await?;
-    let mut tags = TagWriter {
-        store: lookup::of_store(&store),
-        feed: feed.as_ref(),
-        id: (&args.id, &AnyId::parse(&args.id)?),
-        target: TagTarget::new(&found.row, found.t_star_ms),
+    let fresh = lookup::of_store(&store);
+    let (id, target) = if args.device {
+        let device = DeviceId::new(&*args.id)?;
+        trip_list::check_known(&store, &device).await?;
+        (None, tags::find_device(&fresh, &device).await.map_err(explained)?)
+    } else {
+        let found = lookup::by_id(&store, &args.id, Kinds::Trips).await?;
+        (Some(AnyId::parse(&args.id)?), TagTarget::new(&found.row, found.t_star_ms))
     };
+    let id = id.as_ref().map(|id| (&*args.id, id));
+    let mut tags = TagWriter { store: fresh, feed: feed.as_ref(), id, target };
     for key in &args.remove {
         tags.remove(key, TagCondition::Any).await.map_err(explained)?;
     }
@@ -88,7 +96,7 @@ pub(crate) async fn run(
         set.map_err(explained)?;
     }
     let target = tags.target;
-    let found = tags::of_trip(&store, &target).await?;
+    let found = tags::of_target(&store, &target).await?;
     let columns = ["key", "value", "time", "id", "superseded"];
     printer.rows(&trip_tags(&target.device_id, &found)?, format, columns, cells)
 }
@@ -100,14 +108,17 @@ fn explained(error: TagError) -> anyhow::Error {
         TagError::TooMany => InvalidRequest(error.to_string()).into(),
         TagError::Announce(error) => (*error).into(),
         TagError::Random(_) | TagError::View(_) => error.into(),
-        TagError::Changed(_) | TagError::None(_) | TagError::Contended | TagError::NoTrip(_) => {
-            NoResult(error.to_string()).into()
-        }
+        TagError::Changed(_)
+        | TagError::None(_)
+        | TagError::Contended
+        | TagError::NoTrip(_)
+        | TagError::NoDevice(_) => NoResult(error.to_string()).into(),
     }
 }
 
 fn cells(it: &TripTagJson) -> [String; 5] {
-    let older = it.superseded.iter().map(|older| format!("{} ({})", older.value, older.id));
+    let id = |tag: &TagJson| tag.id.clone().unwrap_or_default();
+    let older = it.superseded.iter().map(|older| format!("{} ({})", older.value, id(older)));
     let older = older.collect::<Vec<_>>().join(", ");
-    [it.key.clone(), it.tag.value.clone(), it.tag.time.clone(), it.tag.id.clone(), older]
+    [it.key.clone(), it.tag.value.clone(), it.tag.time.clone(), id(&it.tag), older]
 }

@@ -153,13 +153,13 @@ impl Limited {
     }
 }
 
-/// Logs a change of a tag, whose value is not part of the line. `outcome` is `ok`, or the code of
-/// the problem.
+/// Logs a change of a tag, of a trip or of the device with this token. Its value is not part of the
+/// line. `outcome` is `ok`, or the code of the problem.
 pub(crate) fn changed_tag(
     (token, client): (Option<&str>, Peer),
     (action, verb): (&str, &str),
-    (trip, key): (&str, &str),
-    outcome: &str,
+    (trip, device): (Option<&str>, &str),
+    (key, outcome): (&str, &str),
 ) {
     let by = token.map_or("without a token".to_owned(), |token| format!("by token `{token}`"));
     let failed = match outcome {
@@ -167,9 +167,11 @@ pub(crate) fn changed_tag(
         code => format!(", which failed: {code}"),
     };
     let client = address(client);
+    let (kind, name) = trip.map_or(("device", device), |trip| ("trip", trip));
+    let device = trip.is_none().then_some(device);
     tracing::info!(
-        target: AUDIT, audit = action, token, client, trip, key, outcome,
-        "audit: tag `{key}` of trip `{trip}` {verb} {by} from {client}{failed}"
+        target: AUDIT, audit = action, token, client, trip, device, key, outcome,
+        "audit: tag `{key}` of {kind} `{name}` {verb} {by} from {client}{failed}"
     );
 }
 

@@ -11,6 +11,8 @@ use crate::ops::trip_filter::MAX_DISTANCE_M;
 
 pub(crate) const TRIP_ID: &str = "Text, key or UUID form";
 
+pub(crate) const DEVICE_TOKEN: &str = "The device id, percent-encoded, or its token: each byte other than A-Z a-z 0-9 . _ - written as ~hh";
+
 pub(crate) const MIN_VERSION: &str =
     "The answer has to include this version, `version` of an earlier answer; else 503, `not_yet`";
 
@@ -78,10 +80,19 @@ fn zone() -> ObjectBuilder {
     text("^[A-Za-z0-9_+/-]{1,40}$").examples(["Europe/Berlin"])
 }
 
+fn tag(description: &str, example: &str) -> ParameterBuilder {
+    let filter = r"^[A-Za-z0-9._-]{1,64}(=[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*)?$";
+    query("tag", description, text(filter)).example(Some(example.into()))
+}
+
 parameters! {
     /// The zone of a request about times.
     ZoneParam = [
         query("tz", "Time zone, by its IANA name, of `day` and of times without an offset; default UTC", zone()),
+    ];
+    /// Which devices a list has.
+    DeviceFilter = [
+        tag("Only devices with this tag, `key=value`, or with any value of a key: a page with a next one may have fewer devices than its limit, or none", "group=north"),
     ];
     /// How much of a path an answer has.
     DetailParams = [
@@ -93,9 +104,7 @@ parameters! {
         query("kind", "Trips (default), stops or both", text("^(trip|stop|all)$")),
         query("bbox", "Only trips whose bounding box overlaps this one: west, south, east, north, in degrees, separated by commas; west may be greater than east", bbox_schema()),
         query("driver", "Only trips of this driver", schema(Type::String)),
-        query("tag", "Only trips with this tag, `key=value`, or with any value of a key",
-            text(r"^[A-Za-z0-9._-]{1,64}(=[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*)?$"))
-            .example(Some("purpose=business".into())),
+        tag("Only trips with this tag, `key=value`, or with any value of a key", "purpose=business"),
         query("min_distance_m", "Only trips of at least this distance, m, and stops: leaves out what noise makes of parked vehicles", number(MAX_DISTANCE_M)),
         query("fields", "Only these fields of each trip, separated by commas", fields_schema()),
     ], DetailParams, [

@@ -8,20 +8,22 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::call::Call;
-use super::descriptions::ZoneParam;
+use super::descriptions::{DeviceFilter, ZoneParam};
 use super::examples::{DEVICE, id, time};
 use super::problem::Problem;
 use super::trip_page::next_link;
 use super::trip_response::with_header;
 use crate::identity::{DeviceId, TripId, token_of_device};
 use crate::model::scalar::DeviceTime;
+use crate::model::tag::TagFilter;
 use crate::model::time::format_time;
 use crate::model::zone::LocalDay;
 use crate::ops::lookup::Fresh;
+use crate::ops::tags;
 use crate::ops::trip_list::devices_of_day;
 use crate::segment::Kind;
 use crate::store::{DeviceScope, TripStore as _, count_trips};
-use crate::views::{LatLon, text_id};
+use crate::views::{LatLon, TagValues, tag_values, text_id};
 
 /// Devices whose last trips are read at the same time.
 const CONCURRENCY: usize = 16;
@@ -56,13 +58,15 @@ pub(crate) struct Device {
     last: Option<LastSeen>,
     /// Number of trips that touch `day`, at most 10,000; null without `day`.
     trips: Option<usize>,
+    /// The tags of the device, by key.
+    tags: TagValues,
 }
 
 impl Device {
     /// Reads where a device was last, if that is asked for, and how many trips it has in a day.
     async fn read(
         store: &Fresh<'_>,
-        device_id: String,
+        (device_id, tags): (String, TagValues),
         has_last: bool,
         day: Option<LocalDay>,
     ) -> Result<Self, Problem> {
@@ -77,13 +81,15 @@ impl Device {
             Some(day) => Some(count_trips(store.store(), &device_id, day.span()).await?),
             None => None,
         };
-        Ok(Self { token: token_of_device(&device_id), last: last.transpose()?, trips, device_id })
+        let (token, last) = (token_of_device(&device_id), last.transpose()?);
+        Ok(Self { device_id, token, last, trips, tags })
     }
 
     fn example() -> Self {
         let (time, position) = (time(12), LatLon { lat: 52.5212, lon: 13.4112 });
         let last = Some(LastSeen { time, position, trip_id: id(0), kind: Kind::Trip.name() });
-        Self { device_id: DEVICE.to_owned(), token: DEVICE.to_owned(), last, trips: None }
+        let tags = [("name".to_owned(), "Blue van".to_owned())].into();
+        Self { device_id: DEVICE.to_owned(), token: DEVICE.to_owned(), last, trips: None, tags }
     }
 }
 
@@ -103,6 +109,7 @@ pub(crate) struct DevicePage {
             description = "Only devices with a trip or stop that touches this day, each with the number of its trips"),
         ZoneParam,
         ("last" = Option<bool>, Query, description = "Include where each device was last (default); false makes a long list faster"),
+        DeviceFilter,
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
             description = "Maximum devices per page; default 100"),
         ("cursor" = Option<String>, Query, pattern = "^[0-9a-v]+$", description = "`next` of the previous page"),
@@ -116,6 +123,7 @@ pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
     let zone = params.zone();
     let (day, limit, cursor) = (params.day(zone), params.limit(), params.cursor());
     let has_last = params.flag_or("last", true);
+    let filter: Option<TagFilter> = params.read("tag", str::parse);
     params.finish()?;
     let after = cursor.map(|cursor| cursor.device_id);
     let store = call.app.store()?;
@@ -132,9 +140,12 @@ pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
     });
     let next = next.map(|next| next.key_text());
     let link = next.as_deref().map(|next| next_link(&call.uri, next));
+    let tags = tags::of_devices(&*store, &found).await?;
+    let mut tagged: Vec<_> = found.into_iter().zip(tags).collect();
+    tagged.retain(|(_, tags)| filter.as_ref().is_none_or(|filter| filter.accepts(tags)));
     let store = call.app.fresh(&store);
-    let reads: Vec<_> =
-        found.into_iter().map(|id| Device::read(&store, id, has_last, day)).collect();
+    let device = |(id, tags)| Device::read(&store, (id, tag_values(&tags)), has_last, day);
+    let reads: Vec<_> = tagged.into_iter().map(device).collect();
     let devices = stream::iter(reads).buffered(CONCURRENCY).try_collect().await?;
     let response = Json(DevicePage { devices, next }).into_response();
     Ok(match link {

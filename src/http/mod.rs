@@ -90,6 +90,7 @@ fn read_routes() -> Routes {
         .routes(routes!(trips::by_id))
         .routes(routes!(trips::explain))
         .routes(routes!(tags::list))
+        .routes(routes!(tags::list_device))
         .routes(routes!(trip_lists::of_fleet))
         .routes(routes!(summary::summary))
         .routes(routes!(devices::list))
@@ -105,6 +106,7 @@ fn read_routes() -> Routes {
 fn write_routes() -> Routes {
     Routes::default()
         .routes(routes!(tags::put, tags::delete))
+        .routes(routes!(tags::put_device, tags::delete_device))
         .routes(routes!(samples::post_samples))
 }
 

@@ -44,7 +44,7 @@ use crate::views::Form;
     security(("token" = [])),
     tags(
         (name = "trips", description = "Trips by time, by id, and in lists"),
-        (name = "tags", description = "Tags and notes on trips"),
+        (name = "tags", description = "Tags and notes on trips and devices"),
         (name = "devices", description = "Devices"),
         (name = "changes", description = "The change feed"),
         (name = "samples", description = "Sample upload"),

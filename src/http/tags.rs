@@ -1,4 +1,4 @@
-//! Routes of the tags of a trip.
+//! Routes of the tags of a trip, and of those of a device.
 
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
@@ -11,19 +11,23 @@ use super::access::forbidden;
 use super::audit;
 use super::body::{Limited, MAX_TAG, require_json};
 use super::call::{Call, Segments};
-use super::descriptions::{CHANGED, FORBIDDEN_CHANGE, TRIP_ID};
-use super::examples::{id, time};
+use super::descriptions::{CHANGED, DEVICE_TOKEN, FORBIDDEN_CHANGE, TRIP_ID};
+use super::examples::{DEVICE, id, time};
 use super::fresh::{IdLookup, find, no_trip};
 use super::origin;
 use super::phase::OpenStore;
 use super::problem::Problem;
 use super::token::Right;
 use super::trip_response::with_header;
+use super::trips::no_device;
+use crate::identity::{AnyId, token_of_device};
 use crate::log::changes::{AnnounceError, ChangeFeed};
 use crate::model::tag::{Revision, Tag, TagKey, TagValue};
 use crate::model::visible::with_causes;
 use crate::ops::tags::{self, TagCondition, TagError, TagTarget, TagWriter, WrittenTag};
 use crate::views::{TagJson, TripTagJson, trip_tags};
+
+const NO_DEVICE: &str = "The device has no trip or stop (`no_device`)";
 
 /// The value of a tag to set.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -34,7 +38,7 @@ pub(crate) struct NewTag {
     value: String,
 }
 
-/// The tags of a trip.
+/// The tags of a trip or device.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct TagList {
     /// The tags, ordered by key.
@@ -63,36 +67,72 @@ impl From<AnnounceError> for Problem {
     }
 }
 
+/// The part of a URL path that names what has tags.
+enum TagPath {
+    /// Id of a trip.
+    Trip(String),
+    /// Token of a device.
+    Device(String),
+}
+
+/// What has tags.
+struct Tagged {
+    /// The id of the trip: as the client wrote it, and what it is. `None`: the device.
+    id: Option<(String, AnyId)>,
+    /// The other instance that owns the device of the trip.
+    owner: Option<String>,
+    target: TagTarget,
+}
+
+impl TagPath {
+    /// Finds what has the tags. Requires that the request has no parameters.
+    async fn find(self, call: &mut Call) -> Result<Tagged, Problem> {
+        match self {
+            Self::Trip(text) => {
+                call.params.finish()?;
+                let IdLookup { id, found, owner } = find(&call.app, &text, None).await?;
+                let target = TagTarget::new(&found.row, found.t_star_ms);
+                Ok(Tagged { id: Some((text, id)), owner, target })
+            }
+            Self::Device(token) => {
+                let device = call.params.token(&token);
+                call.params.finish()?;
+                let device = device.expect("it has no fault");
+                let store = call.app.store()?;
+                let found = tags::find_device(&call.app.fresh(&store), &device).await;
+                let target = found.map_err(|error| problem(error, &device, None))?;
+                Ok(Tagged { id: None, owner: None, target })
+            }
+        }
+    }
+}
+
 /// A tag to change.
 struct TagChange {
     call: Call,
     opened: OpenStore,
-    /// The id of the trip, as the client wrote it.
-    id: String,
-    lookup: IdLookup,
+    tagged: Tagged,
     key: TagKey,
 }
 
 impl TagChange {
-    async fn new(mut call: Call, (id, key): (String, String)) -> Result<Self, Problem> {
-        call.params.finish()?;
+    async fn new(mut call: Call, path: TagPath, key: &str) -> Result<Self, Problem> {
         let key = key.parse().map_err(|error| Problem::fault("key", error))?;
-        let lookup = find(&call.app, &id, None).await?;
-        Ok(Self { opened: call.app.opened()?, call, id, lookup, key })
+        let tagged = path.find(&mut call).await?;
+        Ok(Self { opened: call.app.opened()?, call, tagged, key })
     }
 
     fn writer(&self) -> TagWriter<'_> {
-        let IdLookup { id, found, .. } = &self.lookup;
         TagWriter {
             store: self.call.app.fresh(&self.opened.store),
             feed: self.opened.feed.as_deref().and_then(ChangeFeed::tags),
-            id: (&self.id, id),
-            target: TagTarget::new(&found.row, found.t_star_ms),
+            id: self.tagged.id.as_ref().map(|(text, id)| (&**text, id)),
+            target: self.tagged.target.clone(),
         }
     }
 
     fn device(&self) -> &str {
-        &self.lookup.found.row.device_id
+        &self.tagged.target.device_id
     }
 
     /// Logs the change, and answers.
@@ -101,11 +141,13 @@ impl TagChange {
         done: (&str, &str),
         changed: Result<Response, TagError>,
     ) -> Result<Response, Problem> {
-        let owner = self.lookup.owner.as_ref();
+        let owner = self.tagged.owner.as_ref();
         let answer = changed.map_err(|error| problem(error, self.device(), owner));
         let outcome = answer.as_ref().map_or_else(Problem::code, |_| "ok");
         let client = (self.call.token_name(), self.call.peer);
-        audit::changed_tag(client, done, (&self.id, self.key.as_str()), outcome);
+        let trip = self.tagged.id.as_ref().map(|(text, _)| &**text);
+        let name = (trip, &*token_of_device(self.device()));
+        audit::changed_tag(client, done, name, (self.key.as_str(), outcome));
         answer
     }
 }
@@ -135,6 +177,7 @@ fn problem(error: TagError, device_id: &str, owner: Option<&String>) -> Problem 
         TagError::Store(error) => error.into(),
         TagError::Announce(error) => (*error).into(),
         TagError::NoTrip(none) => no_trip(none, owner),
+        TagError::NoDevice(device_id) => no_device(&device_id),
         TagError::View(error) => error.into(),
         TagError::Changed(found) => {
             let found = found.map(|found| TripTagJson::new(device_id, &found)).transpose();
@@ -158,13 +201,29 @@ fn problem(error: TagError, device_id: &str, owner: Option<&String>) -> Problem 
         (status = 200, description = "The tags", body = TagList, example = json!({"tags": [example()]})),
     ))]
 pub(crate) async fn list(
-    mut call: Call,
+    call: Call,
     Segments(id): Segments<String>,
 ) -> Result<Json<TagList>, Problem> {
-    call.params.finish()?;
-    let found = find(&call.app, &id, None).await?.found;
-    let target = TagTarget::new(&found.row, found.t_star_ms);
-    let tags = tags::of_trip(&*call.app.store()?, &target).await?;
+    read(call, TagPath::Trip(id)).await
+}
+
+/// The tags of a device.
+#[utoipa::path(get, path = "/v1/devices/{token}/tags", tag = "tags", operation_id = "deviceTags",
+    params(("token" = String, Path, description = DEVICE_TOKEN, example = "truck-17")),
+    responses(
+        (status = 200, description = "The tags", body = TagList, example = json!({"tags": [device_example()]})),
+        (status = 404, description = NO_DEVICE, body = Problem, example = json!(no_device(DEVICE))),
+    ))]
+pub(crate) async fn list_device(
+    call: Call,
+    Segments(token): Segments<String>,
+) -> Result<Json<TagList>, Problem> {
+    read(call, TagPath::Device(token)).await
+}
+
+async fn read(mut call: Call, path: TagPath) -> Result<Json<TagList>, Problem> {
+    let target = path.find(&mut call).await?.target;
+    let tags = tags::of_target(&*call.app.store()?, &target).await?;
     Ok(Json(TagList { tags: trip_tags(&target.device_id, &tags)? }))
 }
 
@@ -190,14 +249,46 @@ pub(crate) async fn list(
     ))]
 pub(crate) async fn put(
     call: Call,
-    Segments(path): Segments<(String, String)>,
+    Segments((id, key)): Segments<(String, String)>,
     body: Limited<MAX_TAG>,
 ) -> Result<Response, Problem> {
+    set(call, TagPath::Trip(id), &key, &body.bytes).await
+}
+
+/// Sets a tag of a device, such as its name or its group.
+///
+/// The tag stays with the device until all of its trips and stops are erased.
+#[utoipa::path(put, path = "/v1/devices/{token}/tags/{key}", tag = "tags", operation_id = "putDeviceTag",
+    request_body(content = NewTag, example = json!({"value": "Blue van"})),
+    params(
+        ("token" = String, Path, description = DEVICE_TOKEN, example = "truck-17"),
+        ("key" = String, Path, pattern = "^[A-Za-z0-9._-]{1,64}$", description = "Key of the tag", example = "name"),
+        ("If-Match" = Option<String>, Header,
+            description = "Write only if the tag has this `ETag`; `*`: only if there is one"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: write only if there is none"),
+    ),
+    responses(
+        (status = 200, description = "The tag; `ETag` is its revision", body = PutTag, example = json!(put_device_example())),
+        (status = 403, description = FORBIDDEN_CHANGE, body = Problem, example = json!(forbidden("maps", Right::Write))),
+        (status = 404, description = NO_DEVICE, body = Problem, example = json!(no_device(DEVICE))),
+        (status = 409, description = "The device has 64 keys already (`too_many_tags`)", body = Problem,
+            example = json!(problem(TagError::TooMany, "", None))),
+        (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
+    ))]
+pub(crate) async fn put_device(
+    call: Call,
+    Segments((token, key)): Segments<(String, String)>,
+    body: Limited<MAX_TAG>,
+) -> Result<Response, Problem> {
+    set(call, TagPath::Device(token), &key, &body.bytes).await
+}
+
+async fn set(call: Call, path: TagPath, key: &str, body: &[u8]) -> Result<Response, Problem> {
     origin::reject_foreign(&call.headers, call.app.has_tls())?;
     require_json(&call.headers)?;
     let condition = condition(&call.headers)?;
-    let value = read_value(&body.bytes)?;
-    let change = TagChange::new(call, path).await?;
+    let value = read_value(body)?;
+    let change = TagChange::new(call, path, key).await?;
     let tag = (&change.key, &value);
     let written = change.writer().set(tag, condition, change.call.app.now_ms()).await;
     let answer = written.and_then(|written| written_tag(change.device(), &written));
@@ -243,11 +334,36 @@ fn read_value(body: &[u8]) -> Result<TagValue, Problem> {
     ))]
 pub(crate) async fn delete(
     call: Call,
-    Segments(path): Segments<(String, String)>,
+    Segments((id, key)): Segments<(String, String)>,
 ) -> Result<Response, Problem> {
+    remove(call, TagPath::Trip(id), &key).await
+}
+
+/// Removes a tag of a device.
+#[utoipa::path(delete, path = "/v1/devices/{token}/tags/{key}", tag = "tags", operation_id = "deleteDeviceTag",
+    params(
+        ("token" = String, Path, description = DEVICE_TOKEN, example = "truck-17"),
+        ("key" = String, Path, pattern = "^[A-Za-z0-9._-]{1,64}$", description = "Key of the tag", example = "name"),
+        ("If-Match" = Option<String>, Header, description = "Remove only if the tag has this `ETag`"),
+    ),
+    responses(
+        (status = 204, description = "The tag is removed"),
+        (status = 403, description = FORBIDDEN_CHANGE, body = Problem, example = json!(forbidden("maps", Right::Write))),
+        (status = 404, description = "The device has no trip or stop (`no_device`), or no such tag (`no_tag`)", body = Problem,
+            example = json!(problem(TagError::None("name".parse().expect("it is a key")), "", None))),
+        (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
+    ))]
+pub(crate) async fn delete_device(
+    call: Call,
+    Segments((token, key)): Segments<(String, String)>,
+) -> Result<Response, Problem> {
+    remove(call, TagPath::Device(token), &key).await
+}
+
+async fn remove(call: Call, path: TagPath, key: &str) -> Result<Response, Problem> {
     origin::reject_foreign(&call.headers, call.app.has_tls())?;
     let condition = condition(&call.headers)?;
-    let change = TagChange::new(call, path).await?;
+    let change = TagChange::new(call, path, key).await?;
     let removed = change.writer().remove(&change.key, condition).await;
     let answer = removed.map(|_| StatusCode::NO_CONTENT.into_response());
     change.answer(("tag.remove", "removed"), answer)
@@ -260,6 +376,19 @@ fn example() -> Value {
     tag["key"] = "purpose".into();
     tag["superseded"] = json!([set("private", 0, "2c26b46b68ffc68f")]);
     tag
+}
+
+fn device_example() -> Value {
+    let mut tag = json!({"key": "name", "value": "Blue van", "id": null, "time": time(60)});
+    tag["revision"] = "9f86d081884c7d65".into();
+    tag["superseded"] = json!([]);
+    tag
+}
+
+fn put_device_example() -> Value {
+    let mut answer = device_example();
+    answer["replaced"] = Value::Null;
+    answer
 }
 
 fn put_example() -> Value {

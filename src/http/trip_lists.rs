@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Routes;
 use super::call::{Call, Segments};
-use super::descriptions::{ListParams, MIN_VERSION, NOT_YET};
+use super::descriptions::{DEVICE_TOKEN, ListParams, MIN_VERSION, NOT_YET};
 use super::examples::{DEVICE, trip};
 use super::fresh::require;
 use super::list_options::{accepted, list_forms};
@@ -27,8 +27,7 @@ pub(crate) const OF_DEVICE: &str = "/v1/devices/{token}/trips";
 /// Trips of a device that overlap a span of time, ordered by start time.
 #[utoipa::path(get, path = OF_DEVICE, tag = "trips", operation_id = "tripsOfDevice",
     params(
-        ("token" = String, Path,
-            description = "The device id, percent-encoded, or its token: each byte other than A-Z a-z 0-9 . _ - written as ~hh", example = "truck-17"),
+        ("token" = String, Path, description = DEVICE_TOKEN, example = "truck-17"),
         ("from" = Option<Moment>, Query, description = "Only trips that end at this time or later"),
         ("to" = Option<Moment>, Query, description = "Only trips that start at this time or earlier"),
         ("day" = Option<String>, Query, format = "date", description = "Day, instead of `from` and `to`", example = "2026-11-20"),

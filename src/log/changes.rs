@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::identity::token_of_device;
 use crate::kafka::KafkaError;
 use crate::kafka::client::Brokers;
 use crate::kafka::producer::{Producer, ProducerRecord};
@@ -17,7 +18,7 @@ use crate::model::tag::Tag;
 use crate::sink::feed::{Subject, feed_record};
 use crate::store::{AnyStore, EmbeddedStore, SideTables, StoreError};
 use crate::views::event::tagged;
-use crate::views::{ViewError, text_id};
+use crate::views::{ViewError, tagged_id};
 
 /// How long the brokers may take to acknowledge an event.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -314,8 +315,8 @@ impl TagFeed {
         let failed = |source| AnnounceError::Feed { topic: self.topic.clone(), source };
         let record = |(tag, is_removed)| -> Result<ProducerRecord, ViewError> {
             let event = tagged(device_id, tag, is_removed)?;
-            let trip = text_id(device_id, tag.t_star_ms)?;
-            let id = format!("{trip}/{}@{}", tag.key.as_str(), tag.revision);
+            let id = tagged_id(device_id, tag)?.unwrap_or_else(|| token_of_device(device_id));
+            let id = format!("{id}/{}@{}", tag.key.as_str(), tag.revision);
             let (input, kind) = (&*self.input, "tagged");
             Ok(feed_record(&Subject { input, device_id, kind, id: &id }, event))
         };

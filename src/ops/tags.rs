@@ -1,28 +1,37 @@
-//! Tags of trips: set, removed, and read with their trips.
+//! Tags of trips and devices: set, removed, and read with them.
 
 use std::collections::BTreeMap;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
 use super::lookup::{FoundTrip, Fresh, NoTrip};
+use super::trip_list;
 use crate::identity::AnyId;
 use crate::log::changes::{AnnounceError, TagFeed};
 use crate::model::scalar::DeviceTime;
-use crate::model::tag::{MAX_KEYS, Revision, Tag, TagKey, TagValue, TripTag, TripTags, resolve};
+use crate::model::tag::{
+    DEVICE_TIME, MAX_KEYS, Revision, Tag, TagKey, TagValue, TripTag, TripTags, resolve,
+};
+use crate::model::visible::visible;
 use crate::segment::Kind;
-use crate::store::{Kinds, SideTables, StoreError, TripRow, TripStore};
+use crate::store::{Kinds, Order, SideTables, StoreError, TripRow, TripStore};
 use crate::views::{Match, TagValues, ViewError, tag_values};
 
 /// Attempts at a write while others write the same tag.
 const ATTEMPTS: u32 = 20;
 
-/// Where the tags of a trip are.
+/// Devices whose tags are read at the same time.
+const CONCURRENCY: usize = 16;
+
+/// Where the tags of a trip or device are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagTarget {
     /// Device id.
     pub device_id: String,
     /// The time that a new tag is set at: that of the id, if the trip ever had it; else the trip's
-    /// own.
+    /// own; of a device, [`DEVICE_TIME`].
     pub t_star_ms: DeviceTime,
-    /// First and last time of the trip, ms.
+    /// First and last time of the tags, ms: those of the trip.
     pub span: (DeviceTime, DeviceTime),
 }
 
@@ -35,6 +44,13 @@ impl TagTarget {
             Match::Covers => row.t_star_ms,
         };
         Self { device_id: row.device_id.clone(), t_star_ms, span: (row.start_ms, row.end_ms) }
+    }
+
+    /// The tags of a device.
+    #[must_use]
+    pub fn of_device(device_id: &str) -> Self {
+        let (device_id, span) = (device_id.to_owned(), (DEVICE_TIME, DEVICE_TIME));
+        Self { device_id, t_star_ms: DEVICE_TIME, span }
     }
 }
 
@@ -71,11 +87,11 @@ pub enum TagError {
     /// The condition does not hold.
     #[error("{}", changed(.0.as_deref()))]
     Changed(Option<Box<TripTag>>),
-    /// The trip has as many keys as it may have.
-    #[error("the trip has tags of {MAX_KEYS} keys already; remove one first")]
+    /// The trip or device has as many keys as it may have.
+    #[error("it has tags of {MAX_KEYS} keys already; remove one first")]
     TooMany,
-    /// The trip has no tag of this key.
-    #[error("the trip has no tag `{0}`")]
+    /// The trip or device has no tag of this key.
+    #[error("it has no tag `{0}`")]
     None(TagKey),
     /// Others kept writing the same tag.
     #[error("other writers keep changing this tag; retry")]
@@ -86,6 +102,9 @@ pub enum TagError {
     /// The trip was erased meanwhile.
     #[error(transparent)]
     NoTrip(#[from] NoTrip),
+    /// The device has no trip or stop: it never had one, or all were erased.
+    #[error("the store has no trip or stop of device `{}`", visible(.0))]
+    NoDevice(String),
     /// The change feed does not have it.
     #[error(transparent)]
     Announce(Box<AnnounceError>),
@@ -96,7 +115,7 @@ pub enum TagError {
 
 fn changed(found: Option<&TripTag>) -> String {
     match found {
-        None => "the trip has no such tag; it may have been removed".to_owned(),
+        None => "it has no such tag; the tag may have been removed".to_owned(),
         Some(TripTag { tag, .. }) => {
             format!("the tag was changed: its revision is now {}; read it again", tag.revision)
         }
@@ -112,12 +131,26 @@ pub struct WrittenTag {
     pub before: Option<TripTag>,
 }
 
-/// The tags of a trip.
+/// The tags of a trip or device.
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn of_trip(store: &impl SideTables, target: &TagTarget) -> Result<TripTags, StoreError> {
+pub async fn of_target(
+    store: &impl SideTables,
+    target: &TagTarget,
+) -> Result<TripTags, StoreError> {
     Ok(resolve(store.tags(&target.device_id, target.span).await?))
+}
+
+/// Where the tags of a device are.
+///
+/// # Errors
+/// The device has no trip or stop, or the store cannot be read.
+pub(crate) async fn find_device(store: &Fresh<'_>, device_id: &str) -> Result<TagTarget, TagError> {
+    match trip_list::has_rows(store, device_id).await? {
+        true => Ok(TagTarget::of_device(device_id)),
+        false => Err(TagError::NoDevice(device_id.to_owned())),
+    }
 }
 
 /// The values of the tags of a trip.
@@ -125,7 +158,23 @@ pub async fn of_trip(store: &impl SideTables, target: &TagTarget) -> Result<Trip
 /// # Errors
 /// The store cannot be read.
 pub async fn values(store: &impl SideTables, row: &TripRow) -> Result<TagValues, StoreError> {
-    Ok(tag_values(&of_trip(store, &TagTarget::new(row, row.t_star_ms)).await?))
+    Ok(tag_values(&of_target(store, &TagTarget::new(row, row.t_star_ms)).await?))
+}
+
+/// The tags of devices, in their order. Reads once for each device if the store has any tags.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn of_devices(
+    store: &impl SideTables,
+    devices: &[String],
+) -> Result<Vec<TripTags>, StoreError> {
+    if devices.is_empty() || !store.has_tags().await? {
+        return Ok(vec![TripTags::new(); devices.len()]);
+    }
+    let targets: Vec<_> = devices.iter().map(|device| TagTarget::of_device(device)).collect();
+    let reads: Vec<_> = targets.iter().map(|target| of_target(store, target)).collect();
+    stream::iter(reads).buffered(CONCURRENCY).try_collect().await
 }
 
 /// The tags of disjoint trips of one device, in their order. Reads once for all of them.
@@ -189,15 +238,15 @@ pub(crate) async fn of_rows(
     Ok(found)
 }
 
-/// Changes the tags of a trip and announces the changes.
+/// Changes the tags of a trip or device and announces the changes.
 pub(crate) struct TagWriter<'a> {
-    /// The store of the trip.
+    /// Its store.
     pub store: Fresh<'a>,
     /// What announces tags, unless the store does.
     pub feed: Option<&'a TagFeed>,
-    /// The id of the trip: as the client wrote it, and what it is.
-    pub id: (&'a str, &'a AnyId),
-    /// The trip.
+    /// The id of the trip: as the client wrote it, and what it is. `None`: the device.
+    pub id: Option<(&'a str, &'a AnyId)>,
+    /// The trip or device.
     pub target: TagTarget,
 }
 
@@ -205,32 +254,40 @@ impl TagWriter<'_> {
     /// Sets a tag.
     ///
     /// # Errors
-    /// The condition does not hold, the trip has too many keys or was erased meanwhile, or the
-    /// store or the feed fails.
+    /// The condition does not hold, the trip or device has too many keys or was erased meanwhile,
+    /// or the store or the feed fails.
     pub(crate) async fn set(
         &mut self,
         tag: (&TagKey, &TagValue),
         condition: TagCondition,
         now_ms: i64,
     ) -> Result<WrittenTag, TagError> {
-        let (store, (text, id)) = (self.store.store(), self.id);
+        let store = self.store.store();
         let written = set(store, &self.target, tag, condition, now_ms).await?;
         // A forget that ran meanwhile does not know of the tag.
-        match FoundTrip::new(self.store.find(id).await?, (text, id.t_star_ms()), Kinds::Trips) {
-            Ok(found) => self.target = TagTarget::new(&found.row, found.t_star_ms),
-            Err(none) => {
-                store.delete_tag(&self.target.device_id, &written.tag).await?;
-                return Err(none.into());
-            }
+        let found = self.find().await;
+        if let Err(TagError::NoTrip(_) | TagError::NoDevice(_)) = found {
+            store.delete_tag(&self.target.device_id, &written.tag).await?;
         }
+        self.target = found?;
         self.announce([(&written.tag, false)]).await?;
         Ok(written)
     }
 
-    /// Removes a key from a trip, at every id of it. Returns what counted before.
+    /// Finds the trip or device again.
+    async fn find(&self) -> Result<TagTarget, TagError> {
+        let Some((text, id)) = self.id else {
+            return find_device(&self.store, &self.target.device_id).await;
+        };
+        let found = self.store.find(id).await?;
+        let found = FoundTrip::new(found, (text, id.t_star_ms()), Kinds::Trips)?;
+        Ok(TagTarget::new(&found.row, found.t_star_ms))
+    }
+
+    /// Removes a key from a trip, at every id of it, or from a device. Returns what counted before.
     ///
     /// # Errors
-    /// The trip has no such tag, the condition does not hold, or the store or the feed fails.
+    /// It has no such tag, the condition does not hold, or the store or the feed fails.
     pub(crate) async fn remove(
         &self,
         key: &TagKey,
@@ -255,7 +312,7 @@ impl TagWriter<'_> {
 /// Sets a tag, and does not announce it. A forget that runs meanwhile does not know of the tag.
 ///
 /// # Errors
-/// The condition does not hold, the trip has too many keys, or the store fails.
+/// The condition does not hold, the trip or device has too many keys, or the store fails.
 pub async fn set(
     store: &impl SideTables,
     target: &TagTarget,
@@ -292,11 +349,11 @@ pub async fn set(
     Err(TagError::Contended)
 }
 
-/// Removes a key from a trip, at every id of it, and does not announce that. Returns what counted
-/// before.
+/// Removes a key from a trip, at every id of it, or from a device, and does not announce that.
+/// Returns what counted before.
 ///
 /// # Errors
-/// The trip has no such tag, the condition does not hold, or the store fails.
+/// It has no such tag, the condition does not hold, or the store fails.
 pub async fn remove(
     store: &impl SideTables,
     target: &TagTarget,
@@ -335,7 +392,7 @@ pub async fn remove(
 pub struct CopiedTags {
     /// Tags that the other store has now.
     pub copied: u64,
-    /// Those of them that no trip there covers.
+    /// Those of them that no trip there covers, or whose device has none there.
     pub uncovered: u64,
 }
 
@@ -355,8 +412,15 @@ pub async fn copy<S: TripStore + SideTables>(
         for tag in from.tags(&device_id, (DeviceTime::MIN, DeviceTime::MAX)).await? {
             put_newest(to, &device_id, &tag).await?;
             done.copied += 1;
-            let found = to.covering(&device_id, tag.t_star_ms).await?;
-            if found.is_none_or(|row| row.kind != Kind::Trip) {
+            let is_covered = if tag.is_of_device() {
+                let all = (DeviceTime::MIN, DeviceTime::MAX);
+                let any = to.range(&device_id, Kinds::All, all.0, all.1, Order::Asc, 1).await?;
+                !any.is_empty()
+            } else {
+                let found = to.covering(&device_id, tag.t_star_ms).await?;
+                found.is_some_and(|row| row.kind == Kind::Trip)
+            };
+            if !is_covered {
                 done.uncovered += 1;
                 on_uncovered(&device_id, &tag);
             }

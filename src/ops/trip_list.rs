@@ -67,16 +67,23 @@ pub async fn of_device(
     Ok(rows)
 }
 
+/// Whether a device has trips or stops, malformed ones included.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) async fn has_rows(store: &Fresh<'_>, device_id: &str) -> Result<bool, StoreError> {
+    let all = (DeviceTime::MIN, DeviceTime::MAX);
+    let found = store.range(device_id, Kinds::All, all, Order::Asc, 1);
+    let (trips, malformed) = collecting(found).await;
+    Ok(!trips?.rows.is_empty() || !malformed.is_empty())
+}
+
 /// Whether a device has trips or stops, or had some that were erased.
 ///
 /// # Errors
 /// The store cannot be read.
 pub async fn is_known(store: &Fresh<'_>, device_id: &DeviceId) -> Result<bool, StoreError> {
-    let all = (DeviceTime::MIN, DeviceTime::MAX);
-    let found = store.range(device_id, Kinds::All, all, Order::Asc, 1);
-    let (trips, malformed) = collecting(found).await;
-    let has_rows = !trips?.rows.is_empty() || !malformed.is_empty();
-    Ok(has_rows || store.store().erased(device_id).await?.is_some())
+    Ok(has_rows(store, device_id).await? || store.store().erased(device_id).await?.is_some())
 }
 
 /// Checks that a device [is known](is_known).

@@ -7,7 +7,7 @@ use crate::model::change::{Change, Forgotten};
 use crate::model::scalar::Version;
 use crate::model::tag::Tag;
 use crate::model::time::format_time;
-use crate::views::{TripJson, ViewError, text_id};
+use crate::views::{TripJson, ViewError, tagged_id, text_id};
 
 /// A change event, keys in the order of the contract.
 #[derive(Serialize)]
@@ -43,7 +43,8 @@ struct TaggedEvent<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     device_id: &'a str,
-    id: String,
+    /// Null: it is a tag of the device.
+    id: Option<String>,
     key: &'a str,
     /// Null: it was removed.
     value: Option<&'a str>,
@@ -122,8 +123,9 @@ pub fn forgotten(forgotten: &Forgotten) -> String {
 }
 
 /// The event of a tag that was set at an id or, if `is_removed`, removed from it, as one line of
-/// JSON: `{type, device_id, id, key, value, time, revision}`. The trip does not change: the event
-/// has no version, and its place among other events means nothing.
+/// JSON: `{type, device_id, id, key, value, time, revision}`. `id` is null if it is a tag of the
+/// device. The trip does not change: the event has no version, and its place among other events
+/// means nothing.
 ///
 /// # Errors
 /// The id has no text form.
@@ -131,7 +133,7 @@ pub fn tagged(device_id: &str, tag: &Tag, is_removed: bool) -> Result<String, Vi
     let event = TaggedEvent {
         kind: "tagged",
         device_id,
-        id: text_id(device_id, tag.t_star_ms)?,
+        id: tagged_id(device_id, tag)?,
         key: tag.key.as_str(),
         value: (!is_removed).then(|| tag.value.as_str()),
         time: format_time(tag.written_ms),

@@ -9,7 +9,7 @@ use super::{ViewError, text_id};
 use crate::model::tag::{Tag, TripTag, TripTags};
 use crate::model::time::format_time;
 
-/// The tags of a trip: the value of each key.
+/// The tags of a trip or device: the value of each key.
 pub(crate) type TagValues = BTreeMap<String, String>;
 
 /// The values of tags, without their history.
@@ -19,15 +19,24 @@ pub(crate) fn tag_values(tags: &TripTags) -> TagValues {
     tags.iter().map(|(key, found)| (key.as_str().to_owned(), value(found))).collect()
 }
 
+/// The text id at which a tag was set; `None` for a tag of a device.
+///
+/// # Errors
+/// The id has no text form.
+pub(crate) fn tagged_id(device_id: &str, tag: &Tag) -> Result<Option<String>, ViewError> {
+    (!tag.is_of_device()).then(|| text_id(device_id, tag.t_star_ms)).transpose()
+}
+
 /// A tag as it was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TagJson {
     /// The value.
     #[schema(example = "business")]
     pub value: String,
-    /// The trip id at which it was set; a merge may have retired it since.
+    /// The trip id at which it was set, which a merge may have retired since; null for a tag of a
+    /// device.
     #[schema(example = "truck-17~20261120T213800.123Z")]
-    pub id: String,
+    pub id: Option<String>,
     /// When it was written, by the clock of the server.
     #[schema(example = "2026-11-21T08:00:00.000Z")]
     pub time: String,
@@ -36,7 +45,7 @@ pub struct TagJson {
     pub revision: String,
 }
 
-/// A tag of a trip, with those of other ids of the trip that it supersedes.
+/// A tag of a trip or device, with those of other ids of the trip that it supersedes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TripTagJson {
     /// The key.
@@ -50,14 +59,14 @@ pub struct TripTagJson {
 }
 
 impl TagJson {
-    /// A tag of a device.
+    /// A tag of a device or of a trip of it.
     ///
     /// # Errors
     /// Its id has no text form.
     pub fn new(device_id: &str, tag: &Tag) -> Result<Self, ViewError> {
         Ok(Self {
             value: tag.value.as_str().to_owned(),
-            id: text_id(device_id, tag.t_star_ms)?,
+            id: tagged_id(device_id, tag)?,
             time: format_time(tag.written_ms),
             revision: tag.revision.to_string(),
         })
@@ -65,7 +74,7 @@ impl TagJson {
 }
 
 impl TripTagJson {
-    /// A tag of a trip of a device.
+    /// A tag of a device or of a trip of it.
     ///
     /// # Errors
     /// An id has no text form.
@@ -79,7 +88,7 @@ impl TripTagJson {
     }
 }
 
-/// All tags of a trip of a device, by key.
+/// All tags of a device or of a trip of it, by key.
 ///
 /// # Errors
 /// An id has no text form.

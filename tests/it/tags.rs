@@ -1,5 +1,6 @@
-//! Tags of trips: they stay with a trip whatever arrives late, on every store.
+//! Tags of trips and devices: they stay with a trip whatever arrives late, on every store.
 
+mod devices;
 mod served;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tstar::internals::model::scalar::{DeviceTime, Version};
 use tstar::internals::model::tag::{TagKey, TagValue, TripTags};
 use tstar::internals::ops::tags::{
-    TagCondition, TagError, TagTarget, of_trip, of_trips, remove, set,
+    TagCondition, TagError, TagTarget, of_target, of_trips, remove, set,
 };
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::MemoryStore;
@@ -131,6 +132,10 @@ fn groups(rows: Vec<TripRow>) -> Vec<WriteGroup> {
 async fn tags_follow(store: &(impl TripStore + Sink + SideTables), dice: &mut Dice) -> usize {
     let (mut model, mut version) = (Model::default(), 2);
     let mut merges = 0;
+    // No trip has it.
+    let (key, value) = (KEYS[0].parse().unwrap(), TagValue::new("of the device").unwrap());
+    let (tag, device) = ((&key, &value), TagTarget::of_device(DEVICE));
+    set(store, &device, tag, TagCondition::Absent, 40).await.unwrap();
     for step in 0..40 {
         let is_tagged = |model: &Model, span: &(i64, i64)| !model.tags(*span).is_empty();
         let tagged =
@@ -188,7 +193,7 @@ async fn tags_follow(store: &(impl TripStore + Sink + SideTables), dice: &mut Di
 async fn check(store: &(impl TripStore + SideTables), model: &Model) {
     for span in model.spans() {
         let target = target(store, span.0).await.unwrap();
-        let found = of_trip(store, &target).await.unwrap();
+        let found = of_target(store, &target).await.unwrap();
         assert_eq!(shown(&found), model.tags(span), "{span:?}");
     }
     let rows = model.rows(0);
@@ -197,7 +202,8 @@ async fn check(store: &(impl TripStore + SideTables), model: &Model) {
     assert_eq!(together.iter().map(shown).collect::<Vec<_>>(), expected);
 }
 
-/// After a forget, a tag is left if it is not older, or if a trip covers it.
+/// After a forget, a tag is left if it is not older, or if a trip covers it; that of the device, if
+/// a trip is left.
 async fn forget(
     store: &(impl TripStore + Sink + SideTables),
     model: &mut Model,
@@ -215,7 +221,10 @@ async fn forget(
     let mut expected: Vec<_> =
         model.said.iter().filter(|said| is_kept(said.0)).map(|said| (said.0, said.1)).collect();
     expected.sort_unstable();
-    let left = store.tags(DEVICE, (DeviceTime::MIN, DeviceTime::MAX)).await.unwrap();
+    let of_device = of_target(store, &TagTarget::of_device(DEVICE)).await.unwrap();
+    assert_eq!(of_device.is_empty(), kept.is_empty(), "before {before}");
+    let mut left = store.tags(DEVICE, (DeviceTime::MIN, DeviceTime::MAX)).await.unwrap();
+    left.retain(|tag| !tag.is_of_device());
     let minute = |time_ms: DeviceTime| (time_ms - at(0)) / 60_000;
     let mut left: Vec<_> =
         left.iter().map(|tag| (minute(tag.t_star_ms), tag.key.as_str().to_owned())).collect();

@@ -207,7 +207,7 @@ fn lists_of_trips_and_devices() {
     assert_eq!(starts("trips b --prefix 20240501T09"), "");
     folder.run("trips unknown").ends(1).prints_nothing().says(&["no device `unknown`"]);
     assert_eq!(starts("trips --day 2024-05-01"), "00 00 20 40");
-    assert_eq!(folder.text("devices --format csv"), "device_id\na\nb\n");
+    assert_eq!(folder.text("devices --format csv"), "device_id,tags\na,\nb,\n");
     assert_eq!(folder.text("devices --day 2024-05-02 --json"), "[]\n");
 }
 

@@ -160,9 +160,11 @@ fn trips_of_a_day_show_each_trip_once_by_start() {
 #[test]
 fn devices_and_export_sort_by_device_bytes() {
     let folder = store();
-    let devices = "{\"device_id\":\"a~b\"}\n{\"device_id\":\"truck-17\"}\n{\"device_id\":\"z\"}\n";
+    let line = |device| format!("{{\"device_id\":\"{device}\",\"tags\":{{}}}}\n");
+    let devices = ["a~b", "truck-17", "z"].map(line).concat();
     assert_eq!(folder.text("devices"), devices);
-    assert_eq!(folder.text("devices --day 2026-11-21 --format csv"), "device_id\ntruck-17\n");
+    let csv = folder.text("devices --day 2026-11-21 --format csv");
+    assert_eq!(csv, "device_id,tags\ntruck-17,\n");
     assert_eq!(folder.text("devices --day 2026-11-01 --json"), "[]\n");
     let list = devices.trim_end().replace('\n', ",\n");
     assert_eq!(folder.text("devices --json"), format!("[\n{list}\n]\n"));
@@ -282,7 +284,8 @@ fn tables_contain_ids_and_positions() {
     assert!(one.contains(MERGED) && one.contains("lat 1.0, lon 2.0"), "{one}");
     let list = folder.text("trips truck-17 --format table");
     assert_eq!(list.lines().filter(|line| line.contains("truck-17~")).count(), 3, "{list}");
-    assert!(folder.text("devices --format table").contains("truck-17"));
+    let devices = folder.text("devices --format table");
+    assert!(devices.contains("truck-17") && !devices.contains("tags"), "{devices}");
     let none = folder.text("devices --day 2026-11-01 --format table");
     assert!(none.contains("device_id"), "{none}");
 }

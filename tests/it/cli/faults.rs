@@ -167,7 +167,7 @@ fn flags_go_before_the_environment_and_that_before_the_file() {
     assert_eq!(store(&folder, ""), is("sqlite:env.db", "TSTAR_STORE"));
     folder.ingest("log");
     assert!(folder.has("env.db"));
-    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-17\"}\n");
+    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-17\",\"tags\":{}}\n");
     assert_eq!(store(&folder, "--store sqlite:flag.db"), is("sqlite:flag.db", "--store"));
     folder.ingest("log --store sqlite:flag.db");
     assert!(folder.has("flag.db") && !folder.has("trips.db"));

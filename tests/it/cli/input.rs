@@ -145,7 +145,7 @@ fn two_aliases_are_ambiguous_and_the_canonical_name_wins() {
     let names = "\"deviceId\":\"a\",\"device_id\":\"c\",\"device\":\"b\"";
     folder.write("log", format!("{{{names},{rest}}}\n"));
     assert_eq!(folder.ingest("log")["applied"], 1);
-    assert_eq!(folder.text("devices"), "{\"device_id\":\"c\"}\n");
+    assert_eq!(folder.text("devices"), "{\"device_id\":\"c\",\"tags\":{}}\n");
 }
 
 #[test]

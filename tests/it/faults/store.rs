@@ -49,7 +49,7 @@ fn a_store_that_is_replaced_while_it_is_written_to_is_reported_and_the_other_one
     }
     assert_eq!(folder.ingest("log")["applied"], 4);
     end(import).ends(74).prints_nothing().says(&["trips.db", "moved"]);
-    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-18\"}\n");
+    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-18\",\"tags\":{}}\n");
     assert_eq!(folder.trips("trips.db")[0]["samples"], 4);
     assert_eq!(folder.ingest("log")["applied"], 0);
 }
@@ -60,7 +60,7 @@ fn a_second_import_is_refused_with_the_holder_until_the_first_has_ended() {
     let import = waiting(&folder);
     let expected = ["locked by another writer", "trips.db-lock"];
     folder.run("ingest log --json").ends(74).prints_nothing().says(&expected);
-    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-17\"}\n");
+    assert_eq!(folder.text("devices"), "{\"device_id\":\"truck-17\",\"tags\":{}}\n");
     end(import).ends(0);
     assert_eq!(folder.ingest("log")["trips"], 2);
 }

@@ -78,6 +78,8 @@ fn logins_and_changes_have_a_line_each() {
     let condition = format!("authorization: Bearer {OPS}\r\nif-none-match: *\r\n");
     site.server.request("PUT", &target, &condition, value.as_bytes()).fails(412, "changed");
     site.send("DELETE", &target, OPS, "").is(204);
+    let value = r#"{"value":"a private van"}"#;
+    site.send("PUT", "/v1/devices/truck%2d17/tags/name", OPS, value).is(200);
     let answer = site.log_in(MAPS).is(204);
     let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let own = format!("cookie: {cookie}\r\norigin: http://{}\r\n", site.server.address);
@@ -90,6 +92,7 @@ fn logins_and_changes_have_a_line_each() {
         ["INFO", "tag.set", "ops", "ok"],
         ["INFO", "tag.set", "ops", "changed"],
         ["INFO", "tag.remove", "ops", "ok"],
+        ["INFO", "tag.set", "ops", "ok"],
         ["INFO", "login", "maps", "ok"],
         ["INFO", "logout", "maps", "ok"],
     ];
@@ -98,8 +101,12 @@ fn logins_and_changes_have_a_line_each() {
     let message =
         format!("audit: tag `purpose` of trip `{TRIP}` set by token `ops` from 127.0.0.1");
     assert_eq!(lines[0]["message"], message);
+    assert_eq!(fields(&lines[3], &["device", "key", "trip"]), ["truck-17", "name", "none"]);
+    let message = "audit: tag `name` of device `truck-17` set by token `ops` from 127.0.0.1";
+    assert_eq!(lines[3]["message"], message);
     let said = site.server.drain();
-    for hidden in [MAPS, OPS, "a private visit", cookie.split_once('=').unwrap().1] {
+    for hidden in [MAPS, OPS, "a private visit", "a private van", cookie.split_once('=').unwrap().1]
+    {
         assert!(!said.contains(hidden), "the log contains {hidden}: {said}");
     }
 }

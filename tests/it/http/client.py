@@ -116,6 +116,17 @@ def lists():
     assert summary.total.trips == 3
 
 
+def device_tags():
+    name = models.NewTag(value="Blue van")
+    tag = call("put_device_tag", token="truck-17", key="name", body=name)
+    assert (tag.value, tag.replaced, tag.id) == ("Blue van", None, None)
+    (tag,) = call("device_tags", token="truck-17").tags
+    (truck,) = call("devices", tag="name=Blue van").devices
+    assert (truck.device_id, truck.tags.to_dict()) == ("truck-17", {"name": tag.value})
+    call("delete_device_tag", 204, token="truck-17", key="name")
+    assert call("device_tags", 404, token="none").code == "no_device"
+
+
 def devices():
     first = call("devices", day=DAY, limit=1)
     assert [(device.device_id, device.trips) for device in first.devices] == [("a b", 1)]
@@ -177,7 +188,7 @@ def sessions():
     call("logout", 204, caller=browser)
 
 
-for part in [health, single_trips, tags, lists, devices, changes, samples, sessions]:
+for part in [health, single_trips, tags, lists, devices, device_tags, changes, samples, sessions]:
     part()
 methods = [method for item in json.load(open(DOCUMENT))["paths"].values() for method in item]
 assert len(methods) == len(operations), f"{len(methods)} operations, {len(operations)} generated"

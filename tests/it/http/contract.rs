@@ -33,7 +33,7 @@ include-operation-id = "lookup"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404", "503"]
 
 [[operations]]
-include-operation-id-regex = "^(tags|putTag|deleteTag)$"
+include-operation-id-regex = "^(tags|putTag|deleteTag|deviceTags|putDeviceTag|deleteDeviceTag)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404", "412", "503"]
 
 [[operations]]

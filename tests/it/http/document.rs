@@ -35,6 +35,7 @@ fn every_answer_is_as_the_document_says() {
     let server = Server::start(&folder, "serve --store sqlite:trips.db");
     let document = server.get("/openapi.json").is(200).json();
     assert_eq!(document["openapi"], "3.1.0");
+    folder.run("tag --device truck-17 name=Van-3 --store sqlite:trips.db").ends(0);
     let lookup = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:";
     let id = "/v1/trips/truck-17~20240501T081000.000Z";
     let cases = [
@@ -55,6 +56,9 @@ fn every_answer_is_as_the_document_says() {
         ("/v1/trips/{id}/explain", "/v1/trips/x/explain".to_owned(), 400),
         ("/v1/devices", "/v1/devices?limit=1".to_owned(), 200),
         ("/v1/devices/{token}/trips", "/v1/devices/truck-17/trips?limit=1".to_owned(), 200),
+        ("/v1/devices", "/v1/devices?tag=name".to_owned(), 200),
+        ("/v1/devices/{token}/tags", "/v1/devices/truck-17/tags".to_owned(), 200),
+        ("/v1/devices/{token}/tags", "/v1/devices/none/tags".to_owned(), 404),
         ("/v1/trips", "/v1/trips?day=2024-05-01".to_owned(), 200),
         ("/v1/trips", "/v1/trips?day=2024-05-01&fields=id,path".to_owned(), 200),
         ("/v1/summary", "/v1/summary?day=2024-05-01".to_owned(), 200),

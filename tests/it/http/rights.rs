@@ -15,6 +15,7 @@ const GATEWAY: &str = "token-of-the-gateway";
 const OPS: &str = "token:of:operators";
 
 const TAG: &str = "/v1/trips/truck-17~20240501T080000.000Z/tags/purpose";
+const DEVICE_TAG: &str = "/v1/devices/truck-17/tags/name";
 
 fn start(folder: &Folder, tokens: &str) -> Server {
     worked_example(folder);
@@ -62,6 +63,7 @@ fn each_right_opens_its_routes() {
         "/v1/changes/stream",
         "/v1/trips?day=2024-05-01",
         TAG.strip_suffix("/purpose").unwrap(),
+        DEVICE_TAG.strip_suffix("/name").unwrap(),
     ];
     for target in reads {
         lacks(send(&server, "GET", target, GATEWAY, ""), "gateway", "read");
@@ -77,12 +79,14 @@ fn each_right_opens_its_routes() {
 
     let sample = minutes("new", &[1]);
     lacks(send(&server, "POST", "/v1/samples", MAPS, &sample), "maps", "write");
-    lacks(send(&server, "PUT", TAG, MAPS, r#"{"value":"private"}"#), "maps", "write");
-    lacks(send(&server, "DELETE", TAG, MAPS, ""), "maps", "write");
+    for tag in [TAG, DEVICE_TAG] {
+        lacks(send(&server, "PUT", tag, MAPS, r#"{"value":"private"}"#), "maps", "write");
+        lacks(send(&server, "DELETE", tag, MAPS, ""), "maps", "write");
+    }
     send(&server, "POST", "/v1/samples", GATEWAY, &sample).is(200);
-    for secret in [GATEWAY, OPS] {
-        send(&server, "PUT", TAG, secret, r#"{"value":"private"}"#).is(200);
-        send(&server, "DELETE", TAG, secret, "").is(204);
+    for (secret, tag) in [(GATEWAY, TAG), (OPS, TAG), (GATEWAY, DEVICE_TAG), (OPS, DEVICE_TAG)] {
+        send(&server, "PUT", tag, secret, r#"{"value":"private"}"#).is(200);
+        send(&server, "DELETE", tag, secret, "").is(204);
     }
     let osmand = "/v1/in/traccar-client?id=phone&lat=52.5&lon=13.4&timestamp=1714550400";
     server.request("GET", osmand, &basic(GATEWAY), b"").is(200);

@@ -12,10 +12,10 @@ use crate::servers::ready::until;
 use crate::topic::Topic;
 
 const ID: &str = "truck-17~20240501T080000.000Z";
-const JSON: &str = "content-type: application/json\r\n";
+pub const JSON: &str = "content-type: application/json\r\n";
 
 /// A store with two trips of `truck-17` that one sample would join, at 8:00 and 8:10, and a third.
-fn two_trips() -> Folder {
+pub fn two_trips() -> Folder {
     let folder = Folder::new();
     let lines = minutes("truck-17", &[0, 2, 10, 12, 40]);
     folder.write("log.ndjson", lines);
@@ -30,9 +30,14 @@ fn ids(folder: &Folder, flags: &str) -> Vec<String> {
     trips.iter().map(|trip| trip["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn put(server: &Server, id: &str, (key, value): (&str, &str), headers: &str) -> Answer {
+fn put(server: &Server, id: &str, tag: (&str, &str), headers: &str) -> Answer {
+    put_at(server, &format!("/v1/trips/{id}"), tag, headers)
+}
+
+/// Sets a tag of a trip or device.
+pub fn put_at(server: &Server, of: &str, (key, value): (&str, &str), headers: &str) -> Answer {
     let body = json!({ "value": value }).to_string();
-    let target = format!("/v1/trips/{id}/tags/{key}");
+    let target = format!("{of}/tags/{key}");
     server.request("PUT", &target, &format!("{JSON}{headers}"), body.as_bytes())
 }
 
@@ -235,16 +240,18 @@ fn a_keyspace_announces_tags_in_its_topic() {
     put(&run, ID, ("purpose", "late"), &read).fails(412, "changed");
     topic.send_lines(minutes("truck-17", &[4]).as_bytes(), "no-device");
     delete(&run, ID, "purpose", "").is(204);
+    put_at(&run, "/v1/devices/truck-17", ("name", "Blue van"), "").is(200);
     let events = || {
         let page = run.get(&format!("/v1/changes?after={from}")).is(200).json();
         let events = page["changes"].as_array().unwrap().iter().map(|it| it["event"].clone());
         let tagged: Vec<_> = events.filter(|event| event["type"] == "tagged").collect();
-        (tagged.len() == 3).then_some(tagged)
+        (tagged.len() == 4).then_some(tagged)
     };
     let tagged = until("the events of tags", LIMIT, events, || None);
     let values: Vec<_> = tagged.iter().map(|event| &event["value"]).collect();
-    assert_eq!(values, [&json!("business"), &json!("private"), &Value::Null]);
-    assert!(tagged.iter().all(|event| event["id"] == ID && event["key"] == "purpose"));
+    assert_eq!(values, [&json!("business"), &json!("private"), &Value::Null, &json!("Blue van")]);
+    assert!(tagged[..3].iter().all(|event| event["id"] == ID && event["key"] == "purpose"));
+    assert_eq!((&tagged[3]["id"], &tagged[3]["device_id"]), (&Value::Null, &json!("truck-17")));
     // Without brokers, the tag is stored, and the client hears that the feed lacks it.
     let words = format!("tag {ID} a=b --store {store} --brokers 127.0.0.1:9 --connect-timeout 1s");
     folder.run(&words).ends(69).says(&["the tag is stored", ".trips"]);
