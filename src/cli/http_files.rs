@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::http::{Tls, TokenSet, Tokens};
+use crate::http::{Basemap, Tls, TokenSet, Tokens};
 use crate::ops::PreconditionFailed;
 use crate::settings::Settings;
 use crate::tls::{self, Acceptor};
@@ -104,6 +104,19 @@ pub(crate) fn certificate(settings: &Settings) -> anyhow::Result<Option<Tls>> {
     };
     let certificate = Tls::new("tls_cert", &content, read_again, parse);
     Ok(Some(certificate.map_err(PreconditionFailed)?))
+}
+
+/// The base map of the page; `None` if none is set.
+///
+/// # Errors
+/// The file cannot be read, or the page could not read it.
+pub(crate) fn basemap(settings: &Settings) -> anyhow::Result<Option<Basemap>> {
+    let path = &settings.http.basemap;
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let basemap = Basemap::new(path).map_err(|error| format!("basemap `{path}`: {error}"));
+    Ok(Some(basemap.map_err(PreconditionFailed)?))
 }
 
 #[cfg(test)]

@@ -200,7 +200,12 @@ fn options(settings: &Settings) -> anyhow::Result<Options> {
     let file = &settings.http.token_file;
     let tokens = (!file.is_empty()).then(|| http_files::tokens(file, settings)).transpose()?;
     let tls = http_files::certificate(settings)?;
-    Ok(Options { tokens: tokens.map(Arc::new), tls: tls.map(Arc::new), settings: settings.clone() })
+    Ok(Options {
+        tokens: tokens.map(Arc::new),
+        tls: tls.map(Arc::new),
+        basemap: http_files::basemap(settings)?.map(Arc::new),
+        settings: settings.clone(),
+    })
 }
 
 /// Passes the store and its log to the server as soon as they are open.

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 
 use super::audit::Limited;
+use super::basemap::Basemap;
 use super::budget::{Budget, MAX_ANSWERS, MAX_BODIES};
 use super::clients::{ClientKey, PerClient};
 use super::phase::{OpenStore, Phase};
@@ -34,6 +35,8 @@ pub struct Options {
     pub tokens: Option<Arc<Tokens>>,
     /// Certificate of the server; `None`: HTTP without TLS.
     pub tls: Option<Arc<Tls>>,
+    /// The base map of the page, if it has one.
+    pub basemap: Option<Arc<Basemap>>,
     /// The settings.
     pub settings: Settings,
 }

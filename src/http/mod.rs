@@ -17,13 +17,14 @@
 //! | `devices`, `changes`, `samples`, `apps`, `health` | the other routes |
 //! | `fresh` | answers that see the memory of the daemon in this process, and name other owners |
 //! | `trip_response`, `problem` | responses |
-//! | `page` | the map page, embedded |
+//! | `page`, `basemap` | the map page, embedded; the file of its base map |
 //! | `openapi`, `descriptions`, `examples` | the description of the API |
 
 mod access;
 mod app;
 mod apps;
 mod audit;
+mod basemap;
 mod body;
 mod budget;
 mod call;
@@ -73,6 +74,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use app::{App, Options};
+pub use basemap::Basemap;
 pub(crate) use phase::OpenStore;
 pub use reloaded::Tls;
 use token::Right;
@@ -98,6 +100,7 @@ fn read_routes() -> Routes {
         .routes(routes!(changes::list))
         .routes(routes!(changes::follow))
         .routes(routes!(session::page))
+        .routes(routes!(session::basemap))
         .merge(trip_lists::suffixed())
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct PageSettings {
     pub tiles: Option<String>,
     /// Who made the tiles: text, with links as `[text](https://...)`; null without tiles.
     pub tiles_attribution: Option<String>,
+    /// Whether `/v1/basemap` has a map of vector tiles.
+    pub basemap: bool,
     /// Whether `/v1/changes/stream` is available.
     pub stream: bool,
     /// Version of the program.

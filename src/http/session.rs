@@ -1,4 +1,4 @@
-//! Routes of logins, and of the settings of the page.
+//! Routes of logins, and of the settings and the base map of the page.
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Request};
@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::access::{COOKIE, SECURE_COOKIE, require, unauthorized};
 use super::audit::{Denied, LOGIN};
+use super::basemap::{UNSET, changed, no_basemap, no_range, too_long};
 use super::body::{Limited, MAX_LOGIN};
 use super::call::Call;
 use super::examples::time;
@@ -108,6 +109,7 @@ pub(crate) async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
     Ok(Json(PageSettings {
         tiles: app.options.settings.http.tiles.clone(),
         tiles_attribution: app.options.settings.http.tiles_attribution.clone(),
+        basemap: app.options.basemap.is_some(),
         stream,
         version: env!("CARGO_PKG_VERSION"),
         max_gap_ms: opened.max_gap_ms,
@@ -119,4 +121,33 @@ pub(crate) async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
 fn example() -> PageSettings {
     let (version, max_gap_ms) = (env!("CARGO_PKG_VERSION"), SegmentRules::default().max_gap_ms);
     PageSettings { stream: true, version, max_gap_ms, now: time(20), ..PageSettings::default() }
+}
+
+/// Bytes of the archive.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "a description of bytes")]
+pub(crate) struct Archive(Vec<u8>);
+
+/// A range of the base map, a PMTiles archive of vector tiles, at most 4 MiB.
+#[utoipa::path(get, path = "/v1/basemap", tag = "session", operation_id = "basemap",
+    params(
+        ("range" = Option<String>, Header, description = "One range of bytes, which is shortened to 4 MiB; needed if the file has more", example = "bytes=0-16383"),
+        ("if-match" = Option<String>, Header, description = "The `ETag` of the version that the range is of"),
+    ),
+    responses(
+        (status = 200, description = "The file, if it has at most 4 MiB", body = Archive, content_type = "application/vnd.pmtiles"),
+        (status = 206, description = "The range that `Content-Range` names", body = Archive, content_type = "application/vnd.pmtiles"),
+        (status = 304, description = "Not modified since the `ETag` in `If-None-Match`"),
+        (status = 400, description = "The file has more than 4 MiB, and the request no valid range", body = Problem,
+            example = json!(too_long(1 << 32))),
+        (status = 404, description = "The server has no base map (`no_basemap`)", body = Problem,
+            example = json!(no_basemap(UNSET))),
+        (status = 412, description = "The file has changed (`changed`)", body = Problem, example = json!(changed())),
+        (status = 416, description = "The file has no such bytes, or the request more than one range (`no_range`)",
+            body = Problem, example = json!(no_range(1 << 32))),
+    ))]
+pub(crate) async fn basemap(call: Call) -> Result<Response, Problem> {
+    let Some(basemap) = call.app.options.basemap.clone() else { return Err(no_basemap(UNSET)) };
+    basemap.serve(call.headers).await
 }

@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn summaries_are_few_and_a_client_leaves_half_to_others() {
-        let options = Options { tokens: None, tls: None, settings: Settings::default() };
+        let settings = Settings::default();
+        let options = Options { tokens: None, tls: None, basemap: None, settings };
         let app = App::new(options, || 0);
         let turn = |address: [u8; 4]| {
             app.summary_turn(&Access::Open, Peer(IpAddr::from(address))).map_err(|it| it.code())

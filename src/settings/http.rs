@@ -53,6 +53,12 @@ settings! {
         help: "Who made the tiles, shown on the map: text, with links as [text](https://...)",
     }
 
+    /// Path of the base map of the page; empty for none.
+    basemap: String {
+        key: "basemap", default: "", syntax: TEXT, flags: [Http],
+        help: "PMTiles file with vector tiles (MVT), shown under the trips instead of tiles of a host",
+    }
+
     /// Origins whose pages may read responses (CORS).
     cors: Vec<String> {
         key: "cors", default: "", syntax: ORIGINS, flags: [Http],

@@ -155,6 +155,11 @@ fn check_http(settings: &Settings, problems: &mut Problems) {
          it to their text, such as `© [OpenStreetMap](https://www.openstreetmap.org/copyright)`, \
          or to an empty text if they demand none",
     );
+    problems.check(
+        http.tiles.is_none() || http.basemap.is_empty(),
+        &["basemap", "tiles"],
+        "basemap and tiles are both set, but the page has one map under the trips; set one of them",
+    );
     for (keys, value) in [
         (&["max_connections"], http.connections),
         (&["max_requests"], http.requests),

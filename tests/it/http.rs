@@ -4,6 +4,7 @@ mod abuse;
 mod apps;
 mod asking;
 mod audit;
+pub mod basemap;
 mod changes;
 mod client;
 mod contract;

@@ -49,6 +49,28 @@ const MISTAKES: &[Mistake] = &[
         ],
     ),
     (
+        "serve --tiles https://tiles.example.com/{z}/{x}/{y}.png --tiles-attribution x \
+         --basemap town.pmtiles",
+        2,
+        &["basemap and tiles are both set", "set one of them"],
+    ),
+    (
+        "serve --listen 127.0.0.1:0 --basemap town.pmtiles",
+        78,
+        &["basemap `town.pmtiles`: No such file or directory"],
+    ),
+    ("serve --listen 127.0.0.1:0 --basemap .", 78, &["basemap `.`: it is not a regular file"]),
+    (
+        "serve --listen 127.0.0.1:0 --basemap /dev/zero",
+        78,
+        &["basemap `/dev/zero`: it is not a regular file"],
+    ),
+    (
+        "serve --listen 127.0.0.1:0 --basemap log",
+        78,
+        &["basemap `log`: it is not a PMTiles file; `pmtiles convert` and tippecanoe write one"],
+    ),
+    (
         "demo --listen 127.0.0.1:8081",
         2,
         &[

@@ -182,6 +182,7 @@ def samples():
 
 def sessions():
     assert call("login", 401, caller=browser, body=models.Login(token="wrong")).code == "unauthorized"
+    assert call("basemap", 404).code == "no_basemap"
     assert call("page", 401, caller=browser).code == "unauthorized"
     call("login", 204, caller=browser, body=models.Login(token=TOKEN))
     assert call("page", caller=browser).logged_in and not call("page").logged_in

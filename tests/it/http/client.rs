@@ -22,6 +22,7 @@ const CONFIG: &str = r#"{
   "post_hooks": [],
   "content_type_overrides": {
     "application/gpx+xml": "text/plain",
+    "application/vnd.pmtiles": "application/octet-stream",
     "application/vnd.apache.parquet": "application/octet-stream"
   }
 }"#;

@@ -25,7 +25,7 @@ const SEED: &str = "1";
 /// schema. And to a sample that is not: it is a dead letter.
 const CONFIG: &str = r#"
 [[operations]]
-include-operation-id-regex = "^(trips(OfDevice)?(_[a-z]+)?|devices|trip(_[a-z]+)?|explain|summary)$"
+include-operation-id-regex = "^(trips(OfDevice)?(_[a-z]+)?|devices|trip(_[a-z]+)?|explain|summary|basemap)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "404", "503"]
 
 [[operations]]
