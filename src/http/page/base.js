@@ -1,6 +1,7 @@
-// What lies under the trips: map tiles, or country outlines with a grid.
+// What lies under the trips: map tiles, or country outlines with a grid and the base map of the
+// server.
 
-import { draw, make } from "./format.js";
+import { draw, make, visible } from "./format.js";
 
 const L = window.L;
 
@@ -149,4 +150,34 @@ export const Credits = L.Control.extend({
     const content = attribution ? ["Leaflet · ", ...credits(attribution)] : ["Leaflet"];
     return make("div", "leaflet-control-attribution", content);
   },
+  /** Adds a name, as text. */
+  append(text) {
+    if (text) this.getContainer().append(` · ${visible(text)}`);
+  },
 });
+
+/** Shows what of the base map cannot be read. */
+const Note = L.Control.extend({
+  options: { position: "bottomleft" },
+  onAdd() {
+    return make("p", "base-note", "", { role: "status" });
+  },
+  say(text) {
+    if (this.getContainer().textContent !== text) this.getContainer().textContent = text;
+  },
+});
+
+/** The layer of the server's base map; null, with the reason on the map, if it cannot be read. */
+export async function loadVectors(map, credits) {
+  const note = new Note().addTo(map);
+  try {
+    const { Vectors, openArchive } = await import("./basemap.js");
+    const archive = await openArchive();
+    // The map may have been closed meanwhile.
+    if (note.getContainer().isConnected) credits.append(archive.attribution);
+    return new Vectors(archive, note);
+  } catch (error) {
+    note.say(`The base map cannot be read: ${error.message}.`);
+    return null;
+  }
+}

@@ -1,6 +1,6 @@
 // The map of all devices at their last positions.
 
-import { Credits, Grid, world } from "./base.js";
+import { Credits, Grid, loadVectors, world } from "./base.js";
 import { describe } from "./devices.js";
 import { FleetLayer } from "./fleet-layer.js";
 import { STATES, WORDS } from "./fleet-states.js";
@@ -37,7 +37,7 @@ export class FleetMap {
   }
 
   /** Creates the map, which exists only while it is shown: a hidden one has no size. */
-  open({ tiles, tiles_attribution: credits }) {
+  open({ tiles, tiles_attribution: makers, basemap }) {
     if (this.map) return;
     this.tiles = tiles;
     const map = L.map(this.box, {
@@ -47,13 +47,15 @@ export class FleetMap {
     this.box.classList.toggle("has-tiles", Boolean(tiles));
     this.showUnits();
     map.createPane("grid").style.zIndex = 250;
-    new Credits({ attribution: tiles ? credits : "Natural Earth" }).addTo(map);
+    const credits = new Credits({ attribution: tiles ? makers : "Natural Earth" }).addTo(map);
     this.base = L.layerGroup().addTo(map);
     this.layer = new FleetLayer((entry) => this.clock.state(entry)).addTo(map);
     this.isMoving = false;
     this.number = 0;
     this.paint();
+    this.vectors = null;
     if (!tiles) this.loadLand();
+    if (basemap) this.loadVectors(credits);
     this.listen();
   }
 
@@ -77,6 +79,14 @@ export class FleetMap {
     this.scale?.remove();
     const imperial = unit().name === "mi";
     this.scale = L.control.scale({ imperial, metric: !imperial }).addTo(this.map);
+  }
+
+  async loadVectors(credits) {
+    const { map } = this;
+    const vectors = await loadVectors(map, credits);
+    if (this.map !== map) return;
+    this.vectors = vectors;
+    this.paint();
   }
 
   close() {
@@ -129,6 +139,7 @@ export class FleetMap {
         const shape = { ...style, weight: 1, interactive: false, pane: "tilePane", renderer };
         L.polygon(this.land, shape).addTo(this.base);
       }
+      this.vectors?.addTo(this.base);
       new Grid({ pane: "grid" }).addTo(this.base);
     }
     this.layer.colours();

@@ -1,7 +1,7 @@
 // The map: tiles or country outlines, the trips of a day, the path of the selected trip.
 
 import * as api from "./api.js";
-import { Credits, Grid, world } from "./base.js";
+import { Credits, Grid, loadVectors, world } from "./base.js";
 import { clock, distance, draw, duration, make, tokenOf } from "./format.js";
 import { metresBetween } from "./chart.js";
 import { unit } from "./settings.js";
@@ -69,13 +69,18 @@ export class TripMap {
   }
 
   /** Loads the base layer: tiles if the server has a tile URL, else country outlines. */
-  async loadBase({ tiles, tiles_attribution: credits, max_gap_ms: maxGapMs }) {
+  async loadBase({ tiles, tiles_attribution: makers, basemap, max_gap_ms: maxGapMs }) {
     Object.assign(this, { tiles, maxGapMs });
     this.map.getContainer().classList.toggle("has-tiles", Boolean(tiles));
-    new Credits({ attribution: tiles ? credits : "Natural Earth" }).addTo(this.map);
-    if (!tiles) {
-      this.world = await world();
-    }
+    const credits = new Credits({ attribution: tiles ? makers : "Natural Earth" });
+    credits.addTo(this.map);
+    if (basemap) this.loadVectors(credits);
+    if (!tiles) this.world = await world();
+    this.paint();
+  }
+
+  async loadVectors(credits) {
+    this.vectors = await loadVectors(this.map, credits);
     this.paint();
   }
 
@@ -95,6 +100,7 @@ export class TripMap {
         const renderer = (this.landCanvas ??= L.canvas({ pane: "tilePane", padding: 0.3 }));
         L.polygon(this.world, { ...shape, renderer }).addTo(this.base);
       }
+      this.vectors?.addTo(this.base);
       new Grid({ pane: "grid" }).addTo(this.base);
     }
     this.drawDay();

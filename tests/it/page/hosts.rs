@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{World, merged, merged_samples, on_both, opened};
 
 /// Requests to other origins.
-fn strangers(origin: &str, urls: &[String]) -> BTreeSet<String> {
+pub(super) fn strangers(origin: &str, urls: &[String]) -> BTreeSet<String> {
     let is_own = |url: &&String| {
         url.strip_prefix(origin).is_some_and(|rest| rest.starts_with('/'))
             || ["data:", "about:"].iter().any(|own| url.starts_with(own))
