@@ -12,6 +12,7 @@ use crate::model::zone::Zone;
 use crate::ops::InvalidRequest;
 use crate::ops::demo::{FLEET, MergedTrip, SplitTrip, write_samples};
 use crate::ops::demo_live::{LiveFleet, fleet_until};
+use crate::ops::demo_map::write_streets;
 use crate::settings::{Origin, Settings};
 use crate::simulate::{Fleet, FleetSettings, START_MS};
 use crate::store::{AnyStore, EmbeddedStore, TripRow};
@@ -21,13 +22,14 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tstar demo
 
-Writes tstar-demo.ndjson.gz (the samples, in arrival order) and tstar-demo.db (their trips), and
-replaces both each time. On a terminal it then serves the page on 127.0.0.1:8080 until Ctrl-C, and
-the fleet drives on: late bursts join and split trips as you watch. Set TSTAR_LISTEN, or listen in
-tstar.toml, to another address or to off.";
+Writes tstar-demo.ndjson.gz (the samples, in arrival order), tstar-demo.db (their trips) and
+tstar-demo.pmtiles (the streets of the town), and replaces them each time. On a terminal it then
+serves the page on 127.0.0.1:8080 until Ctrl-C, and the fleet drives on: late bursts join and split
+trips as you watch. Set TSTAR_LISTEN, or listen in tstar.toml, to another address or to off.";
 
 const SAMPLES: &str = "tstar-demo.ndjson.gz";
 const STORE: &str = "tstar-demo.db";
+const STREETS: &str = "tstar-demo.pmtiles";
 
 /// Simulates a fleet, builds its trips and looks one up.
 pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Result<()> {
@@ -37,6 +39,7 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
         return Err(InvalidRequest(problem).into());
     }
     let settings = Settings { store: format!("sqlite:{STORE}"), ..settings };
+    let settings = with_streets(settings)?;
     EmbeddedStore::remove(Path::new(STORE))?;
     let FleetSettings { devices, samples, .. } = FLEET;
     printer.line(&format!(
@@ -69,6 +72,15 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
         serve::after_demo(&settings, LiveFleet::new(fleet, store, &settings)?).await?;
     }
     Ok(())
+}
+
+/// Writes the streets of the town, and shows them under the trips unless another map is set.
+fn with_streets(mut settings: Settings) -> anyhow::Result<Settings> {
+    write_streets(Path::new(STREETS), &FLEET)?;
+    if settings.http.tiles.is_none() && settings.http.basemap.is_empty() {
+        settings.http.basemap = STREETS.to_owned();
+    }
+    Ok(settings)
 }
 
 /// Looks up a merged trip, by a time and by a retired id, and a split one.

@@ -4,6 +4,7 @@
 pub mod backup;
 pub mod demo;
 pub(crate) mod demo_live;
+pub(crate) mod demo_map;
 pub mod dlq;
 pub mod doctor;
 pub mod epoch;

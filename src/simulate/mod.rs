@@ -75,6 +75,15 @@ pub enum FleetError {
     Bad(f64),
 }
 
+/// A street of the town of a fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Street {
+    /// `highway`, `major_road` or `minor_road`.
+    pub kind: &'static str,
+    /// Latitude and longitude, degrees.
+    pub points: Vec<[f64; 2]>,
+}
+
 /// What makes the arrivals.
 #[derive(Debug)]
 enum Source {
@@ -130,6 +139,14 @@ impl Fleet {
         match &self.source {
             Source::Mix(_) => START_MS,
             Source::Town(fleet) => fleet.arrived_ms(),
+        }
+    }
+
+    /// The streets of its town; a fleet of a mix has none.
+    pub(crate) fn streets(&self) -> Vec<Street> {
+        match &self.source {
+            Source::Mix(_) => Vec::new(),
+            Source::Town(fleet) => fleet.streets(),
         }
     }
 }

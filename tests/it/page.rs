@@ -3,6 +3,7 @@
 //! Each case starts the real binary; they use one browser, one at a time. Screenshots are in
 //! `target/screenshots`.
 
+mod basemap;
 mod browser;
 mod days;
 mod fleet;

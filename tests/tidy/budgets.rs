@@ -10,7 +10,7 @@ use crate::repository::{code, read, rust_files};
 const LINES: &[(&str, usize)] = &[
     ("source", 10360),
     ("store", 7520),
-    ("ops", 6910),
+    ("ops", 7025),
     ("tstar-core", 5220),
     ("cli", 5120),
     ("kafka", 5030),
@@ -20,7 +20,7 @@ const LINES: &[(&str, usize)] = &[
     ("model", 2220),
     ("views", 1940),
     ("settings", 1730),
-    ("simulate", 1040),
+    ("simulate", 1050),
     ("telemetry", 930),
     ("sink", 670),
     ("rdkafka-extra", 570),

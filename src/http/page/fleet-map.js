@@ -73,14 +73,6 @@ export class FleetMap {
     if (this.map === map) this.paint();
   }
 
-  /** Shows the scale in the units that are chosen. */
-  showUnits() {
-    if (!this.map) return;
-    this.scale?.remove();
-    const imperial = unit().name === "mi";
-    this.scale = L.control.scale({ imperial, metric: !imperial }).addTo(this.map);
-  }
-
   async loadVectors(credits) {
     const { map } = this;
     const vectors = await loadVectors(map, credits);
@@ -90,7 +82,6 @@ export class FleetMap {
   }
 
   close() {
-    this.scale = null;
     this.sizes?.disconnect();
     this.map?.remove();
     this.map = this.scale = null;

@@ -15,6 +15,7 @@ mod tests;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use super::Street;
 use super::line::{Content, Event};
 use super::malformed;
 use super::random::Random;
@@ -117,6 +118,15 @@ impl TownFleet {
     /// When the last line arrived.
     pub(super) fn arrived_ms(&self) -> DeviceTime {
         self.arrivals.start_ms + self.arrived_ms
+    }
+
+    /// The streets of the town.
+    pub(super) fn streets(&self) -> Vec<Street> {
+        let street = |(kind, line): (_, Vec<Point>)| Street {
+            kind,
+            points: line.into_iter().map(tracker::degrees).collect(),
+        };
+        self.streets.lines().into_iter().map(street).collect()
     }
 
     /// The next arrival.

@@ -152,6 +152,20 @@ impl Streets {
         self.motorway[self.motorway.len() - 1]
     }
 
+    /// The motorway and the streets, each with its kind.
+    pub(super) fn lines(&self) -> Vec<(&'static str, Vec<Point>)> {
+        let mut lines = vec![("highway", self.motorway.clone())];
+        for (from, streets) in self.streets.iter().enumerate() {
+            for street in streets.iter().filter(|street| from < street.to) {
+                let is_main = street.speed_mps > SPEEDS_MPS[1];
+                let kind = if is_main { "major_road" } else { "minor_road" };
+                let line = vec![self.crossings[from], street.bend, self.crossings[street.to]];
+                lines.push((kind, line));
+            }
+        }
+        lines
+    }
+
     /// The fastest drive from a crossing to another one.
     pub(super) fn drive(&self, from: usize, to: usize) -> Vec<Leg> {
         let mut best_ms = vec![u64::MAX; self.crossings.len()];

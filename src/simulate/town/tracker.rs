@@ -118,8 +118,7 @@ impl Tracker {
         let random = &mut self.random;
         let mut metres = |metre: f64| metre + (random.unit() - random.unit()) * 4.0;
         let [east, north] = state.point.map(&mut metres);
-        let lat = CENTRE.0 + north / METRES_PER_DEGREE;
-        let lon = CENTRE.1 + east / (METRES_PER_DEGREE * libm::cos(CENTRE.0.to_radians()));
+        let [lat, lon] = degrees([east, north]);
         let e7 = |degrees: f64| libm::round(degrees * 1e6) as i32 * 10;
         let speed_mps = match state.speed_mps {
             0.0 if random.below(PARKED_SPEED) == 0 => 0.3 + 1.2 * random.unit(),
@@ -134,4 +133,10 @@ impl Tracker {
             ..Sample::new(time_ms, (e7(lat), e7(lon)), [Reading::ABSENT; READINGS])
         }
     }
+}
+
+/// Latitude and longitude of a point, degrees.
+pub(super) fn degrees([east, north]: Point) -> [f64; 2] {
+    let metres_per_degree = METRES_PER_DEGREE * libm::cos(CENTRE.0.to_radians());
+    [CENTRE.0 + north / METRES_PER_DEGREE, CENTRE.1 + east / metres_per_degree]
 }
