@@ -4,7 +4,7 @@
 //! `target/screenshots`.
 
 mod basemap;
-mod browser;
+pub mod browser;
 mod days;
 mod fleet;
 mod hostile;

@@ -7,6 +7,7 @@ use tstar::internals::model::time::parse_time;
 
 use crate::cli::Folder;
 use crate::docs::run;
+use crate::page::browser::Browser;
 use crate::terminal::OnTerminal;
 
 #[test]
@@ -50,7 +51,11 @@ fn the_demo_drives_on_and_late_bursts_join_and_split_trips() {
     let folder = Folder::new();
     folder.write("tstar.toml", "listen = \"127.0.0.1:0\"\n");
     let mut demo = OnTerminal::start(&folder, "demo");
-    demo.until_shows("listening on http://127.0.0.1:");
+    let mut line = String::new();
+    while !line.contains("listening on ") {
+        line = demo.next().expect("it serves its page");
+    }
+    let url = line.split("listening on ").nth(1).unwrap().to_owned();
     let (mut merged, mut split) = (None, None);
     while merged.is_none() || split.is_none() {
         let line = demo.next().expect("it drives on until it is interrupted");
@@ -76,6 +81,13 @@ fn the_demo_drives_on_and_late_bursts_join_and_split_trips() {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
     let end_ms = parse_time(after["end_time"].as_str().unwrap()).unwrap();
     assert!((0..12 * 3_600_000).contains(&(now_ms - end_ms)), "{after}");
+    if let Some(browser) = Browser::start() {
+        browser.goto(&url);
+        browser.until_count(".device", 50);
+        browser.until("document.querySelector('#fleet-map canvas.leaflet-tile-loaded') !== null");
+        browser.until_says("#device-list", "Moving");
+        browser.picture("demo");
+    }
     demo.interrupt();
     demo.ends(0);
 }

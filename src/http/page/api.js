@@ -129,11 +129,23 @@ export const listUrl = (token, format, { from, to, ...others }) =>
 export const explanation = (id, signal) =>
   request(`/v1/trips/${encodeURIComponent(id)}/explain`, { signal });
 
-const tagUrl = (id, key) => `/v1/trips/${encodeURIComponent(id)}/tags/${encodeURIComponent(key)}`;
+/** The URL of a trip, in which its tags are. */
+export const tripUrl = (id) => `/v1/trips/${encodeURIComponent(id)}`;
 
-/** Sets a tag of a trip. */
-export const setTag = (id, key, value) =>
-  request(tagUrl(id, key), { method: "PUT", body: { value } });
+/** The URL of a device, in which its tags are. */
+export const deviceUrl = (token) => `/v1/devices/${token}`;
 
-/** Removes a tag of a trip. */
-export const removeTag = (id, key) => request(tagUrl(id, key), { method: "DELETE" });
+/** The tags of a device, by key. */
+export const deviceTags = async (token, signal) => {
+  const { tags } = await request(`${deviceUrl(token)}/tags`, { signal });
+  return Object.fromEntries(tags.map(({ key, value }) => [key, value]));
+};
+
+const tagUrl = (url, key) => `${url}/tags/${encodeURIComponent(key)}`;
+
+/** Sets a tag of a trip or device. */
+export const setTag = (url, key, value) =>
+  request(tagUrl(url, key), { method: "PUT", body: { value } });
+
+/** Removes a tag of a trip or device. */
+export const removeTag = (url, key) => request(tagUrl(url, key), { method: "DELETE" });

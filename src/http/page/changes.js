@@ -1,7 +1,7 @@
 // Change events: what the page shows follows the store.
 
 import * as api from "./api.js";
-import { chosenDay, render, showTable } from "./device.js";
+import { chosenDay, loadDeviceTags, render, showTable } from "./device.js";
 import { make, tokenOf, visible } from "./format.js";
 import { announce, toast } from "./frame.js";
 import { find } from "./lookups.js";
@@ -18,7 +18,9 @@ let isScheduled = false;
 export function onEvent(event) {
   parts.fleet.apply(event);
   if (event.type === "tagged") {
-    if (event.device_id === state.chosen?.device_id) loadTags();
+    // Without an id, it is a tag of the device itself.
+    if (event.id === null && event.device_id === state.device) loadDeviceTags();
+    else if (event.device_id === state.chosen?.device_id) loadTags();
     return;
   }
   if (event.type === "forgotten") {

@@ -134,7 +134,9 @@ export class Detail {
     };
     const speeds = isSame ? this.speeds : null;
     this.chartBox = make("div", "chart-box", speeds ?? make("p", "muted", "Loading the speed…"));
-    this.tags = new Tags(trip, () => this.onTags());
+    this.tags = new Tags(trip, {
+      what: "trip", url: api.tripUrl(trip.id), onChange: () => this.onTags(),
+    });
     this.put(this.lookup(lookup), this.when(trip, "h3"), this.badges(trip), this.first(trip),
       this.tags.root, this.chartBox, this.replay.root, this.history(trip), this.ids(trip),
       this.links(trip));

@@ -5,6 +5,7 @@ import {
   dayOf, endOf, isoDay, make, plural, startOf, tokenOf, visible, zone,
 } from "./format.js";
 import { dayHash, get, parts, prepared, setHash, state } from "./state.js";
+import { Tags } from "./tags.js";
 import { Trips, isStop } from "./trips.js";
 import { otherDay } from "./zone.js";
 
@@ -28,7 +29,8 @@ export async function open(device, uptoMs = Infinity) {
   parts.map.clear();
   get("timeline").hidden = false;
   get("below").hidden = false;
-  get("device-name").textContent = visible(device);
+  showName({});
+  loadDeviceTags();
   get("device-facts").textContent = "";
   document.title = `${visible(device)} · tstar`;
   parts.detail.hint();
@@ -39,6 +41,30 @@ export async function open(device, uptoMs = Infinity) {
   const newest = days.find(([, segments]) => segments.some((it) => !isStop(it))) ?? days[0];
   viewDay(uptoMs === Infinity ? newest?.[0] ?? null : dayOf(uptoMs));
   return true;
+}
+
+/** Shows what the device is called: its name, if it has one, and its id. */
+function showName({ name }) {
+  const id = make("bdi", "ident", visible(state.device));
+  const called = name ? [make("bdi", "", visible(name)), " ", id] : [id];
+  get("device-name").replaceChildren(...called);
+}
+
+let deviceTags = null;
+
+/** Shows the tags of the device, among them its name and group. */
+export async function loadDeviceTags() {
+  const { device, opening } = state;
+  if (deviceTags?.owner.device === device && deviceTags.isEditing) return;
+  get("device-tags").hidden = true;
+  const [url, tags] = [api.deviceUrl(tokenOf(device)),
+    await api.deviceTags(tokenOf(device)).catch(() => null)];
+  if (!tags || opening !== state.opening) return;
+  const owner = { device, tags };
+  deviceTags = new Tags(owner, { what: "device", url, onChange: () => showName(owner.tags) });
+  get("device-tags-box").replaceChildren(deviceTags.root);
+  get("device-tags").hidden = false;
+  showName(tags);
 }
 
 /** Loads the next page of earlier trips; false if that failed or another device was opened. */

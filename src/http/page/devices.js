@@ -1,5 +1,6 @@
 // The list of devices: a table that sorts, filters and pages. Any id can be typed.
 
+import { hasText } from "./fleet-data.js";
 import { count, distance, make, moment, plural, visible } from "./format.js";
 import { STATES, WORDS, ago, sentence } from "./fleet-states.js";
 
@@ -144,8 +145,7 @@ export class Devices {
     const typed = this.search.value.toLowerCase();
     const { only } = this;
     if (!typed && !only) return this.data.all;
-    const has = ({ device_id, token }) =>
-      device_id.toLowerCase().includes(typed) || token.toLowerCase().includes(typed);
+    const has = (entry) => hasText(entry, typed);
     return this.data.all.filter((entry) =>
       (!only || this.clock.state(entry) === only) && (!typed || has(entry)));
   }
@@ -196,9 +196,8 @@ export class Devices {
     const { device_id } = entry;
     const known = this.rows.get(device_id);
     if (known) return known;
-    const text = visible(device_id);
-    const button = make("button", "device", make("bdi", "ident", text), { type: "button" });
-    button.title = text;
+    const button = make("button", "device", [], { type: "button" });
+    button.title = visible(device_id);
     button.device = device_id;
     const cells = ["doing", "last", "number", "number trips"].map((name) => make("td", name));
     const tr = make("tr", "", [make("th", "", button, { scope: "row" }), ...cells]);
@@ -214,6 +213,15 @@ export class Devices {
 
   /** Writes what has changed of a row. */
   write(row, entry) {
+    const { name, group } = entry.tags;
+    const called = `${name ?? ""}\n${group ?? ""}`;
+    if (called !== row.called) {
+      row.called = called;
+      const id = make("bdi", "ident", visible(entry.device_id));
+      const text = (className, it) => make("bdi", className, visible(it));
+      row.button.replaceChildren(...(name ? [text("", name), " ", id] : [id]),
+        ...(group ? [" ", text("muted", group)] : []));
+    }
     const state = this.clock.state(entry);
     const now = this.clock.now();
     const texts = [

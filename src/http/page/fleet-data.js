@@ -16,14 +16,22 @@ const BUSY_RETRIES = 5;
 
 /** Compares names as people count: truck-2 before truck-10. */
 const { compare } = new Intl.Collator("en", { numeric: true });
-export const byName = (a, b) => compare(a.device_id, b.device_id);
+export const byName = (a, b) => compare(titleOf(a), titleOf(b));
+
+/** What a device is called: by its tag `name`, else its id. */
+export const titleOf = (entry) => entry.tags.name || entry.device_id;
+
+/** Whether the id, the name or the group of a device has a text. */
+export const hasText = ({ device_id, token, tags }, text) =>
+  [device_id, token, tags.name ?? "", tags.group ?? ""]
+    .some((it) => it.toLowerCase().includes(text));
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** A device without a position yet. */
 function blank(device_id, token) {
   return {
-    device_id, token, lastMs: null, lat: 0, lon: 0, x: 0, y: 0, tripId: null, kind: null,
+    device_id, token, tags: {}, lastMs: null, lat: 0, lon: 0, x: 0, y: 0, tripId: null, kind: null,
     metres: null, trips: null,
   };
 }
@@ -110,8 +118,9 @@ export class FleetData {
   put({ devices, next }) {
     this.isLoaded = true;
     this.next = next;
-    for (const { device_id, token, last } of devices) {
+    for (const { device_id, token, last, tags } of devices) {
       const entry = this.byId.get(device_id) ?? this.add(blank(device_id, token));
+      this.setTags(entry, tags);
       if (!last) continue;
       const ms = Date.parse(last.time);
       // An event may have come while the page was read.
@@ -132,6 +141,11 @@ export class FleetData {
     this.all.push(entry);
     this.setSums(entry);
     return entry;
+  }
+
+  setTags(entry, tags) {
+    if (tags.name !== entry.tags.name) this.isOrdered = false;
+    entry.tags = tags;
   }
 
   setSums(entry) {
@@ -176,7 +190,15 @@ export class FleetData {
 
   /** Applies a change event. No device is read again for it. */
   apply(event) {
-    if (event.type === "tagged") return;
+    if (event.type === "tagged") {
+      const entry = this.get(event.device_id);
+      // Without an id, it is a tag of the device itself.
+      if (!entry || event.id !== null) return;
+      const { [event.key]: _, ...others } = entry.tags;
+      this.setTags(entry, event.value === null ? others : { ...others, [event.key]: event.value });
+      this.onChange(null);
+      return;
+    }
     if (event.type === "forgotten") {
       const entry = this.get(event.device_id);
       const before = typeof event.before === "number" ? event.before : Date.parse(event.before);

@@ -1,5 +1,6 @@
 // Suggests devices while a text is typed in the header, and shows them on the map of the fleet.
 
+import { hasText, titleOf } from "./fleet-data.js";
 import { brief } from "./fleet-states.js";
 import { make, starOf, visible } from "./format.js";
 
@@ -33,11 +34,11 @@ export class Finder {
   matches(text) {
     const typed = text.toLowerCase();
     if (!typed) return [];
-    const rank = ({ device_id, token }) => {
-      const name = device_id.toLowerCase();
-      if (name === typed) return 0;
-      if (name.startsWith(typed)) return 1;
-      return name.includes(typed) || token.toLowerCase().includes(typed) ? 2 : 3;
+    const rank = (entry) => {
+      const names = [entry.device_id, titleOf(entry)].map((name) => name.toLowerCase());
+      if (names.includes(typed)) return 0;
+      if (names.some((name) => name.startsWith(typed))) return 1;
+      return hasText(entry, typed) ? 2 : 3;
     };
     const ranks = [[], [], [], []];
     for (const entry of this.data.all) ranks[rank(entry)].push(entry);
@@ -59,7 +60,7 @@ export class Finder {
   show(text) {
     this.entries = this.matches(text);
     const options = this.entries.map((entry, at) => make("li", "", [
-      make("bdi", "ident", visible(entry.device_id)),
+      make("bdi", "ident", visible(titleOf(entry))),
       make("span", "muted", brief(entry, this.clock)),
     ], { role: "option", id: `find-${at}` }));
     this.list.replaceChildren(...options);

@@ -1,5 +1,6 @@
 // Draws the devices on a canvas. Those that are near each other on the screen are one cluster.
 
+import { titleOf } from "./fleet-data.js";
 import { count, visible } from "./format.js";
 import { STATES } from "./fleet-states.js";
 
@@ -265,7 +266,7 @@ export const FleetLayer = L.Layer.extend({
     for (const { cluster, x, y } of items) {
       const [entry] = cluster.entries;
       if (entry === this.pointed) continue;
-      const text = shorten(visible(entry.device_id));
+      const text = shorten(visible(titleOf(entry)));
       const box = { x: x + 12, y: y - 8, right: x + 12 + this.context.measureText(text).width };
       const isFree = boxes.every((other) => Math.abs(other.y - box.y) > 16 ||
         other.x > box.right || other.right < box.x);
@@ -287,7 +288,7 @@ export const FleetLayer = L.Layer.extend({
     context.strokeStyle = colour.chosen;
     context.stroke();
     this.drawDot(pointed, x, y, DOT + 1);
-    this.drawName(shorten(visible(pointed.device_id)), x + 20, y + 0.5);
+    this.drawName(shorten(visible(titleOf(pointed))), x + 20, y + 0.5);
   },
 
   /** What is drawn at a point of the map's container, in px: a device or a cluster. */

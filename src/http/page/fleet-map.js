@@ -2,6 +2,7 @@
 
 import { Credits, Grid, loadVectors, world } from "./base.js";
 import { describe } from "./devices.js";
+import { titleOf } from "./fleet-data.js";
 import { FleetLayer } from "./fleet-layer.js";
 import { STATES, WORDS } from "./fleet-states.js";
 import { count, make, visible } from "./format.js";
@@ -52,8 +53,8 @@ export class FleetMap {
     this.layer = new FleetLayer((entry) => this.clock.state(entry)).addTo(map);
     this.isMoving = false;
     this.number = 0;
-    this.paint();
     this.vectors = null;
+    this.paint();
     if (!tiles) this.loadLand();
     if (basemap) this.loadVectors(credits);
     this.listen();
@@ -202,7 +203,7 @@ export class FleetMap {
   words({ entries, counts }) {
     if (entries.length === 1) {
       const [entry] = entries;
-      return [make("b", "", make("bdi", "", visible(entry.device_id))),
+      return [make("b", "", make("bdi", "", visible(titleOf(entry)))),
         make("span", "", describe(entry, this.clock))];
     }
     const states = STATES.filter((state) => counts[state]);
@@ -229,7 +230,7 @@ export class FleetMap {
   /** Names devices at one place, which no zoom separates. */
   list(entries, at) {
     const items = entries.slice(0, LISTED).map((entry) => {
-      const button = make("button", "link ident", make("bdi", "", visible(entry.device_id)));
+      const button = make("button", "link ident", make("bdi", "", visible(titleOf(entry))));
       button.type = "button";
       button.addEventListener("click", () => this.onPick(entry.device_id));
       return make("li", "", [button, ` ${WORDS[this.clock.state(entry)].toLowerCase()}`]);

@@ -1,4 +1,4 @@
-// The tags of a trip: shown, set, changed and removed in place.
+// The tags of a trip or device: shown, set, changed and removed in place.
 
 import * as api from "./api.js";
 import { make, visible } from "./format.js";
@@ -10,9 +10,9 @@ const KEY = "[A-Za-z0-9._\\-]{1,64}";
 const REFUSALS = {
   401: "Log in to change tags.",
   403: "This token may only read: tags need the right write.",
-  404: "The trip has no such tag any more.",
+  404: "There is no such tag any more.",
   405: "This server does not change tags.",
-  409: "The trip has 64 tags already.",
+  409: "There are 64 tags already.",
 };
 
 function button(text, onClick, label = text) {
@@ -22,17 +22,19 @@ function button(text, onClick, label = text) {
 }
 
 export class Tags {
-  /** `trip`: whose tags; `onChange()`: they have changed. */
-  constructor(trip, onChange) {
-    this.trip = trip;
-    this.onChange = onChange;
+  /**
+   * `owner`: what has the `tags`, which is called `what` and has a URL; `onChange()`: they have
+   * changed.
+   */
+  constructor(owner, { what, url, onChange }) {
+    Object.assign(this, { owner, url, onChange });
     this.fault = make("p", "fault", "", { role: "alert" });
     this.list = make("dl", "tags");
-    this.add = button("Add a tag", () => this.edit(null), "Add a tag to this trip");
+    this.add = button("Add a tag", () => this.edit(null), `Add a tag to this ${what}`);
     this.form = make("div", "tag-add", this.add);
     this.root = make("section", "tag-section", [
-      make("h4", "", "Tags"), this.list, this.form, this.fault,
-    ], { "aria-label": "Tags" });
+      make("h4", "", `Tags of this ${what}`), this.list, this.form, this.fault,
+    ], { "aria-label": `Tags of this ${what}` });
     this.render();
   }
 
@@ -42,7 +44,7 @@ export class Tags {
   }
 
   render() {
-    const all = Object.entries(this.trip.tags ?? {});
+    const all = Object.entries(this.owner.tags ?? {});
     this.list.replaceChildren(...all.map(([key, value]) => this.row(key, value)));
     this.list.hidden = !all.length;
     this.form.replaceChildren(this.add);
@@ -54,7 +56,7 @@ export class Tags {
       make("dd", "", [
         make("bdi", "", visible(value)),
         button("Edit", () => this.edit(key), `Edit the tag ${visible(key)}`),
-        button("Remove", () => this.send(() => api.removeTag(this.trip.id, key), key, null),
+        button("Remove", () => this.send(() => api.removeTag(this.url, key), key, null),
           `Remove the tag ${visible(key)}`),
       ]),
     ]);
@@ -63,7 +65,7 @@ export class Tags {
   /** Shows the fields of a tag: of a new one with null. */
   edit(key) {
     this.render();
-    const value = key === null ? "" : this.trip.tags[key];
+    const value = key === null ? "" : this.owner.tags[key];
     const field = (name, text, attributes = {}) => {
       const input = make("input", "", [], { type: "text", autocomplete: "off", ...attributes });
       input.value = text;
@@ -80,7 +82,7 @@ export class Tags {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const [name, text] = [keyField.input.value, valueField.input.value];
-      this.send(() => api.setTag(this.trip.id, name, text), name, text);
+      this.send(() => api.setTag(this.url, name, text), name, text);
     });
     form.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.close();
@@ -104,9 +106,9 @@ export class Tags {
       this.fault.textContent = REFUSALS[error.status] ?? `Not changed: ${error.message}`;
       return;
     }
-    const { [key]: _, ...others } = this.trip.tags ?? {};
+    const { [key]: _, ...others } = this.owner.tags ?? {};
     const all = value === null ? others : { ...others, [key]: value };
-    this.trip.tags = Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)));
+    this.owner.tags = Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)));
     this.close();
     this.onChange();
   }

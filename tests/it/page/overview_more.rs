@@ -9,6 +9,8 @@ use tstar::internals::model::time::format_time;
 use super::browser::Browser;
 use super::overview::{now_ms, reads, recent, rows, three, until_drawn, until_listed};
 use super::serve::Serve;
+use super::trip::save;
+use super::world::{World, on_both};
 use super::{opened, stored};
 use crate::cli::{Folder, minutes};
 
@@ -237,4 +239,37 @@ fn a_phone_shows_the_map_above_the_list() {
     browser.picture("phone-fleet");
     browser.click("#device-list tr:nth-child(2) td.last");
     browser.until_says("#device-name", "van-2");
+}
+
+#[test]
+fn a_device_is_called_and_found_by_its_name_and_group() {
+    on_both(&three(), name_devices);
+}
+
+fn name_devices(world: &World) {
+    let World { serve, browser, .. } = world;
+    browser.goto(&serve.url("#device=van-10"));
+    browser.until_says("#device-name", "van-10");
+    browser.click("#device-tags summary");
+    for (key, value) in [("name", "<i>Blue</i> van"), ("group", "north")] {
+        browser.click("#device-tags .tag-add .button");
+        save(browser, key, value);
+        browser.until_says("#device-tags .tags", value);
+    }
+    browser.until_says("#device-name", "<i>Blue</i> van");
+    browser.picture("named");
+    browser.key(Key::Escape);
+    browser.until("document.body.dataset.view === 'fleet'");
+    browser.until_says("#device-list", "<i>Blue</i> van");
+    assert_eq!(browser.count(".device i"), 0, "a name is text");
+    let search = "const input = document.querySelector('#device-search');
+        input.value = arguments[0];
+        input.dispatchEvent(new InputEvent('input', { bubbles: true }));";
+    for typed in ["north", "blue", "van-10"] {
+        browser.js(search, &[json!(typed)]);
+        browser.until_count(".device", 1);
+        browser.until_says(".device", "van-10");
+    }
+    browser.paste("#find-id", "<i>b");
+    browser.until_says("#device-name", "<i>Blue</i> van");
 }

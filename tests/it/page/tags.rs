@@ -16,19 +16,22 @@ fn follow_a_merge(world: &World) {
     world.tag(ID, &["purpose=business"]);
     world.tag(SECOND, &["purpose=private", "note=<b>\u{202e}toll</b>"]);
     browser.goto(&serve.url(&format!("#trip={ID}")));
-    browser.until_says(".tags", "purpose");
-    browser.until_says(".tags", "business");
+    browser.until_says("#detail .tags", "purpose");
+    browser.until_says("#detail .tags", "business");
     browser.until_says("#live-text", "Live");
     // The trips meet: the newest value of each key counts.
     world.add(&minutes("van", &[6]));
     browser.until_count("rect.bar", 1);
-    browser.until_says(".tags", "private");
-    browser.until_says(".tags", "<b>");
-    assert_eq!(browser.count(".tags b"), 0, "what users wrote is text");
-    assert!(!browser.text(".tags").contains('\u{202e}'), "it cannot turn what follows around");
-    assert!(!browser.text(".tags").contains("business"));
+    browser.until_says("#detail .tags", "private");
+    browser.until_says("#detail .tags", "<b>");
+    assert_eq!(browser.count("#detail .tags b"), 0, "what users wrote is text");
+    assert!(
+        !browser.text("#detail .tags").contains('\u{202e}'),
+        "it cannot turn what follows around"
+    );
+    assert!(!browser.text("#detail .tags").contains("business"));
     browser.picture("tags");
     // One that is set while the page shows the trip.
     world.tag(ID, &["driver-changed=yes"]);
-    browser.until_says(".tags", "driver-changed");
+    browser.until_says("#detail .tags", "driver-changed");
 }

@@ -11,7 +11,7 @@ use super::{World, merged_samples, on_both, opened, stored};
 const ID: &str = "van~20240501T080000.000Z";
 
 /// Sets the fields of a tag and saves it.
-fn save(browser: &Browser, key: &str, value: &str) {
+pub(super) fn save(browser: &Browser, key: &str, value: &str) {
     let script = "const [key, value] = document.querySelectorAll('.tag-form input');
         if (!key.readOnly) key.value = arguments[0];
         value.value = arguments[1];
@@ -29,13 +29,13 @@ fn edit_tags(world: &World) {
     let World { serve, browser, .. } = world;
     browser.goto(&serve.url(&format!("#trip={ID}")));
     browser.until_count(".chart", 1);
-    browser.click(".tag-add .button");
+    browser.click("#detail .tag-add .button");
     save(browser, "purpose", "<b>business</b>");
-    browser.until_says(".tags dd", "<b>business</b>");
-    assert_eq!(browser.count(".tags b"), 0, "a value is text");
+    browser.until_says("#detail .tags dd", "<b>business</b>");
+    assert_eq!(browser.count("#detail .tags b"), 0, "a value is text");
     browser.click("[aria-label='Edit the tag purpose']");
     save(browser, "purpose", "private");
-    browser.until_says(".tags dd", "private");
+    browser.until_says("#detail .tags dd", "private");
     browser.picture("tag-edit");
     // The store has it, and the day shows and finds it.
     let stored = "(() => {
@@ -53,9 +53,9 @@ fn edit_tags(world: &World) {
     browser.js(filter, &[]);
     browser.until_count("#day-rows th", 1);
     browser.click("#day-rows button");
-    browser.until_says(".tags dd", "private");
+    browser.until_says("#detail .tags dd", "private");
     browser.click("[aria-label='Remove the tag purpose']");
-    browser.until_count(".tags dd", 0);
+    browser.until_count("#detail .tags dd", 0);
     assert_eq!(browser.value(stored), json!({}));
 }
 
@@ -70,9 +70,9 @@ fn a_token_that_may_only_read_is_named_as_the_reason() {
     browser.paste("#login-token", "a-secret-of-some-length-0123456789");
     browser.until_count(".chart", 1);
     browser.until("!document.querySelector('#login').open");
-    browser.click(".tag-add .button");
+    browser.click("#detail .tag-add .button");
     save(&browser, "purpose", "business");
-    browser.until_says(".tag-section .fault", "may only read");
+    browser.until_says("#detail .tag-section .fault", "may only read");
     assert_eq!(browser.count(".tag-form"), 1, "what was typed is still there");
 }
 
