@@ -71,6 +71,7 @@ assets! {
     "page/" "fleet.css": "text/css; charset=utf-8",
     "page/" "fleet.js": "text/javascript; charset=utf-8",
     "page/" "fleet-data.js": "text/javascript; charset=utf-8",
+    "page/" "fleet-day.js": "text/javascript; charset=utf-8",
     "page/" "fleet-find.js": "text/javascript; charset=utf-8",
     "page/" "fleet-help.js": "text/javascript; charset=utf-8",
     "page/" "fleet-layer.js": "text/javascript; charset=utf-8",

@@ -125,6 +125,10 @@ export const listUrl = (token, format, { from, to, ...others }) =>
   `/v1/devices/${token}/trips.${format}` +
   query({ from: iso(from), to: iso(to), limit: 1000, ...others });
 
+/** The list of trips of all devices in a format, such as csv. */
+export const fleetUrl = (format, { from, to }) =>
+  `/v1/trips.${format}${query({ from: iso(from), to: iso(to), limit: 1000 })}`;
+
 /** How a trip came to be. */
 export const explanation = (id, signal) =>
   request(`/v1/trips/${encodeURIComponent(id)}/explain`, { signal });

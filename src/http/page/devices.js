@@ -302,16 +302,16 @@ export class Devices {
       text = `No match; press Enter to open ${visible(typed)} anyway.`;
     } else if (this.only && !found.length) text = "No device is in this state.";
     else if (typed || this.only) text = `${plural(found.length, "device")} found`;
-    else if (data.sumsFault) text = `Today's kilometres and trips are not known: ${data.sumsFault}`;
+    else if (data.sumsFault) text = `Kilometres and trips are not known: ${data.sumsFault}`;
     if (this.state.textContent !== text) this.state.textContent = text;
   }
 }
 
-/** A device in words, for the map: name, state and what it did today. */
+/** A device in words, for the map: name, state and what it did on the day. */
 export function describe(entry, clock) {
   const parts = [sentence(entry, clock.state(entry), clock.now())];
   if (entry.metres !== null) {
-    parts.push(`${distance(entry.metres)} in ${plural(entry.trips, "trip")} today`);
+    parts.push(`${distance(entry.metres)} in ${plural(entry.trips, "trip")} ${clock.dayWords()}`);
   }
   return parts.join(" · ");
 }

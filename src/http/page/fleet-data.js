@@ -1,4 +1,4 @@
-// The devices with their last positions and the sums of today: read once, then kept up to date by
+// The devices with their last positions and the sums of a day: read once, then kept up to date by
 // change events.
 
 import * as api from "./api.js";
@@ -60,6 +60,8 @@ export class FleetData {
     this.sumsFault = "";
     /** Rows of the sums by device; null: they are not known. */
     this.sums = null;
+    /** The sums of all devices together. */
+    this.total = null;
     this.sumsAt = 0;
     this.sumsTook = 0;
     this.sumsKey = "";
@@ -230,12 +232,15 @@ export class FleetData {
     const wait = Math.max(SUMS_MS, this.sumsTook * SUMS_SHARE);
     const isDue = this.isStale && now - this.sumsAt >= wait;
     if (key === this.sumsKey && !isDue) return;
+    const isOther = this.sumsKey && key !== this.sumsKey;
     Object.assign(this, { sumsKey: key, sumsAt: now, isStale: false });
+    // The sums of another day are not those of this one.
+    if (isOther) this.clearSums();
     for (let attempt = 0; attempt <= BUSY_RETRIES; attempt += 1) {
       try {
-        const { rows } = await api.summary("device", fromMs, toMs);
+        const { rows, total } = await api.summary("device", fromMs, toMs);
         if (key !== this.sumsKey) return;
-        this.putSums(rows);
+        this.putSums(rows, total);
         return;
       } catch (error) {
         if (key !== this.sumsKey) return;
@@ -246,14 +251,19 @@ export class FleetData {
         this.sumsTook = performance.now() - now;
       }
     }
-    this.sums = null;
-    for (const entry of this.all) Object.assign(entry, { metres: null, trips: null });
     // What failed for want of a server is asked for again.
     this.isStale = true;
+    this.clearSums();
+  }
+
+  clearSums() {
+    this.sums = this.total = null;
+    for (const entry of this.all) Object.assign(entry, { metres: null, trips: null });
     this.onChange(null);
   }
 
-  putSums(rows) {
+  putSums(rows, total) {
+    this.total = total;
     this.sumsFault = "";
     this.sums = new Map(rows.map((row) => [row.key, row]));
     for (const entry of this.all) this.setSums(entry);

@@ -2,11 +2,12 @@
 
 import { Devices } from "./devices.js";
 import { FleetData } from "./fleet-data.js";
+import { FleetDay } from "./fleet-day.js";
 import { showHelp } from "./fleet-help.js";
 import { Finder } from "./fleet-find.js";
 import { FleetMap } from "./fleet-map.js";
 import { stateOf } from "./fleet-states.js";
-import { count, dayOf, endOf, plural, startOf } from "./format.js";
+import { count, plural } from "./format.js";
 
 /** Interval at which ages and states are shown again, ms. No request is sent for it. */
 const TICK_MS = 5000;
@@ -33,6 +34,14 @@ export class Fleet {
       now: () => Date.now() + this.offset,
       state: (entry) => stateOf(entry, clock.now(), this.page?.max_gap_ms ?? Infinity),
     };
+    this.day = new FleetDay({
+      now: clock.now,
+      onChange: () => {
+        this.remember();
+        this.refresh();
+      },
+    });
+    clock.dayWords = () => this.day.words;
     this.clock = clock;
     this.data = new FleetData({ onChange: (entries) => this.changed(entries) });
     const onChange = () => this.filtered();
@@ -75,6 +84,7 @@ export class Fleet {
     this.map.view = parameters.get("map") ?? "";
     this.list.search.value = parameters.get("q") ?? "";
     this.list.only = parameters.get("state");
+    this.day.read(parameters.get("day"));
     const sort = parameters.get("sort") ?? "name";
     this.list.choose(null);
     this.list.order(sort.replace(/^-/, ""), sort.startsWith("-"));
@@ -105,6 +115,7 @@ export class Fleet {
       sort: isDefault ? "" : (isDown ? "-" : "") + sort,
       q: search.value,
       state: only ?? "",
+      day: this.day.parameter,
       map: this.map.view,
     };
     const pairs = Object.entries(values).filter(([, value]) => value);
@@ -149,7 +160,8 @@ export class Fleet {
     clearTimeout(this.drawing);
     this.drawing = undefined;
     if (!this.isShown) return;
-    const { all, isLoaded, next } = this.data;
+    const { all, isLoaded, next, total } = this.data;
+    this.day.show(total);
     const shown = this.list.matches();
     this.map.show(shown);
     const isEmpty = isLoaded && !all.length;
@@ -184,11 +196,11 @@ export class Fleet {
     this.refresh();
   }
 
-  /** Reads the sums of today if they are missing, or old and something has changed. */
+  /** Reads the sums of the day if they are missing, or old and something has changed. */
   refresh() {
     if (!this.isShown || !this.page || !this.data.isLoaded || document.hidden) return;
-    const today = dayOf(this.clock.now());
-    this.data.loadSums(startOf(today), endOf(today)).catch(() => {});
+    this.day.show(this.data.total);
+    this.data.loadSums(...this.day.span).catch(() => {});
   }
 
   apply(event) {

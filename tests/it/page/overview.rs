@@ -11,7 +11,7 @@ use super::browser::Browser;
 use super::serve::Serve;
 use super::{World, on_both, opened, stored};
 
-const HOUR: i64 = 3600;
+pub(super) const HOUR: i64 = 3600;
 
 /// The time now, ms since 1970.
 pub(super) fn now_ms() -> i64 {

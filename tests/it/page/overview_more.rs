@@ -7,7 +7,7 @@ use serde_json::json;
 use tstar::internals::model::time::format_time;
 
 use super::browser::Browser;
-use super::overview::{now_ms, reads, recent, rows, three, until_drawn, until_listed};
+use super::overview::{HOUR, now_ms, reads, recent, rows, three, until_drawn, until_listed};
 use super::serve::Serve;
 use super::trip::save;
 use super::world::{World, on_both};
@@ -239,6 +239,33 @@ fn a_phone_shows_the_map_above_the_list() {
     browser.picture("phone-fleet");
     browser.click("#device-list tr:nth-child(2) td.last");
     browser.until_says("#device-name", "van-2");
+}
+
+#[test]
+fn the_kilometres_of_another_day_are_shown_and_downloaded() {
+    let folder = stored(&three());
+    let Some((serve, browser)) = opened(&folder) else { return };
+    browser.until_count(".device", 3);
+    browser.until_says("#fleet-total", "today");
+    let day = &format_time(now_ms() - 50 * HOUR * 1000)[..10];
+    browser.goto(&serve.url(&format!("#day={day}")));
+    browser.until_says("#fleet-total", "in 1 trip on");
+    browser.until_says("#fleet-total", day);
+    assert_eq!(browser.value("document.querySelector('#fleet-date').value"), day);
+    let csv = "(() => {
+        const asked = new XMLHttpRequest();
+        asked.open('GET', document.querySelector('#fleet-csv').href, false);
+        asked.send();
+        return asked.responseText.trim().split('\\n').length;
+    })()";
+    assert_eq!(browser.value(csv), 2, "a header and a trip");
+    browser.picture("another-day");
+    // Back to today, which the URL does not name.
+    while browser.value("location.hash.includes('day=')") == true {
+        browser.click("#fleet-after");
+        browser.until("document.querySelector('#fleet-total').textContent !== ''");
+    }
+    browser.until_says("#fleet-total", "today");
 }
 
 #[test]
