@@ -234,8 +234,7 @@ export class Devices {
     if (texts[0] !== old[0]) {
       row.mark.className = `mark ${state}`;
       row.word.textContent = texts[0];
-      const was = entry.kind === "stop" ? "standing" : "moving";
-      cells[0].title = state === "silent" ? `Silent, last seen ${was}` : texts[0];
+      cells[0].title = state === "silent" ? "Silent, last seen moving" : texts[0];
     }
     for (const at of [1, 2, 3]) if (texts[at] !== old[at]) cells[at].textContent = texts[at];
     const when = entry.lastMs === null ? "" : moment(entry.lastMs);

@@ -59,8 +59,9 @@ export class FleetDay {
   show(total) {
     const date = get("fleet-date");
     if (document.activeElement !== date) date.value = isoDay(this.day);
+    const when = this.chosen === null ? " today" : "";
     const text = total
-      ? `${distance(total.distance_m)} in ${plural(total.trips, "trip")} ${this.words}`
+      ? `${distance(total.distance_m)} in ${plural(total.trips, "trip")}${when}`
       : "";
     // It is announced: only if it has changed.
     if (get("fleet-total").textContent !== text) get("fleet-total").textContent = text;

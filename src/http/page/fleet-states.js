@@ -22,15 +22,15 @@ export const WORDS = {
 /**
  * The state of a device at a time.
  *
- * Silent: its last sample is older than `max_gap_ms`. A sample that came now would not continue
- * its trip, so whether it still drives is not known. Otherwise its last sample belongs to a stop
- * (standing) or to a trip (moving). A short halt inside a trip, such as at a traffic light, counts
- * as moving: the list of devices has no speed and no ignition.
+ * Standing: its last sample belongs to a stop, however old: parked receivers sleep. Silent: it
+ * belongs to a trip and is older than `max_gap_ms`. A sample that came now would not continue that
+ * trip, so whether it still drives is not known. A short halt inside a trip, such as at a traffic
+ * light, counts as moving: the list of devices has no speed and no ignition.
  */
 export function stateOf({ lastMs, kind }, nowMs, maxGapMs) {
   if (lastMs === null) return "none";
-  if (nowMs - lastMs > maxGapMs) return "silent";
-  return kind === "stop" ? "standing" : "moving";
+  if (kind === "stop") return "standing";
+  return nowMs - lastMs > maxGapMs ? "silent" : "moving";
 }
 
 /** How long ago a time was: `2 min ago`; as a day when that was long ago. */
@@ -51,10 +51,9 @@ export function brief(entry, clock) {
   return WORDS[state] + (state === "none" ? "" : `, ${ago(entry.lastMs, clock.now())}`);
 }
 
-/** The state in a sentence: `Silent since 2026-11-20 14:03:20, last standing`. */
+/** The state in a sentence: `Standing, last seen 2 min ago (2026-11-20 14:03:20)`. */
 export function sentence(entry, state, nowMs) {
   if (state === "none") return WORDS.none;
   const when = `${ago(entry.lastMs, nowMs)} (${moment(Math.floor(entry.lastMs / 1000) * 1000)})`;
-  if (state !== "silent") return `${WORDS[state]}, last seen ${when}`;
-  return `Silent, last seen ${entry.kind === "stop" ? "standing" : "moving"} ${when}`;
+  return `${WORDS[state]}, last seen ${state === "silent" ? "moving " : ""}${when}`;
 }

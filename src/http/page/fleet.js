@@ -65,7 +65,7 @@ export class Fleet {
     if (this.page) this.resume();
     Object.assign(this, { page, offset });
     const minutes = Math.round(page.max_gap_ms / 60_000);
-    get("device-rule").textContent = `Silent: the last sample is older than ${
+    get("device-rule").textContent = `Silent: last seen moving, longer ago than ${
       minutes ? `${minutes} min` : `${page.max_gap_ms / 1000} s`}.`;
   }
 

@@ -100,7 +100,7 @@ fn see_all_devices(world: &World) {
         let css = format!("[data-state={}]", state.to_lowercase());
         assert_eq!(browser.text(&css), format!("{state} 1"));
     }
-    assert_eq!(browser.text("#device-rule"), "Silent: the last sample is older than 5 min.");
+    assert_eq!(browser.text("#device-rule"), "Silent: last seen moving, longer ago than 5 min.");
     assert_eq!(browser.value("location.hash"), "");
     browser.picture("fleet");
     browser.scheme("dark");
@@ -211,7 +211,8 @@ fn ages_grow_without_requests() {
     browser.until("!document.querySelector('#device-list').textContent.includes('–')");
     reads(&browser);
     browser.js("window.ahead = 20 * 60_000", &[]);
-    browser.until_says("[data-state=silent]", "Silent 3");
+    browser.until_says("[data-state=silent]", "Silent 2");
+    assert_eq!(browser.text("[data-state=standing]"), "Standing 1", "a parked receiver may sleep");
     assert!(rows(&browser)[0].starts_with("bus-1|Silent|20 min ago|"), "{:?}", rows(&browser));
     // Midnight may have come: then the sums are those of another day.
     assert_eq!(reads(&browser)[0], 0);
