@@ -84,14 +84,16 @@ pub(crate) async fn run(
 /// Prints a page of devices with their tags.
 async fn print(
     store: &AnyStore,
-    devices: Vec<String>,
+    mut devices: Vec<String>,
     (list, format): (&mut ListPrinter<2>, Format),
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let tags = tags::of_devices(store, &devices).await?;
-    for (device_id, tags) in devices.into_iter().zip(tags) {
-        let device = DeviceJson { device_id, tags: tag_values(&tags) };
-        list.print::<DeviceJson, _>(device, |device| cells(device, format), printer)?;
+    while !devices.is_empty() {
+        let tags = tags::of_devices(store, &devices).await?;
+        for (device_id, tags) in devices.drain(..tags.len()).zip(tags) {
+            let device = DeviceJson { device_id, tags: tag_values(&tags) };
+            list.print::<DeviceJson, _>(device, |device| cells(device, format), printer)?;
+        }
     }
     Ok(())
 }

@@ -131,8 +131,12 @@ pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
         Some(day) => devices_of_day(&*store, day, after.as_deref(), limit + 1).await?,
         None => store.devices(DeviceScope::All, after.as_deref(), limit + 1).await?,
     };
-    let is_more = found.len() > limit;
+    let mut is_more = found.len() > limit;
     found.truncate(limit);
+    let tags = tags::of_devices(&*store, &found).await?;
+    // A page of devices with many tags ends early.
+    is_more |= tags.len() < found.len();
+    found.truncate(tags.len());
     let last = found.last().filter(|_| is_more);
     let next = last.map(|device_id| TripId {
         device_id: DeviceId::from_store(device_id.as_str()),
@@ -140,7 +144,6 @@ pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
     });
     let next = next.map(|next| next.key_text());
     let link = next.as_deref().map(|next| next_link(&call.uri, next));
-    let tags = tags::of_devices(&*store, &found).await?;
     let mut tagged: Vec<_> = found.into_iter().zip(tags).collect();
     tagged.retain(|(_, tags)| filter.as_ref().is_none_or(|filter| filter.accepts(tags)));
     let store = call.app.fresh(&store);

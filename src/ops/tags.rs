@@ -161,7 +161,12 @@ pub async fn values(store: &impl SideTables, row: &TripRow) -> Result<TagValues,
     Ok(tag_values(&of_target(store, &TagTarget::new(row, row.t_star_ms)).await?))
 }
 
-/// The tags of devices, in their order. Reads once for each device if the store has any tags.
+/// Size of the tags of devices after which no more are read, bytes: those of one device may have a
+/// quarter of a megabyte.
+const MAX_OF_DEVICES: usize = 4 << 20;
+
+/// The tags of devices, in their order: of all, or of the first ones if these have many. Reads once
+/// for each device if the store has any tags.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -174,7 +179,16 @@ pub(crate) async fn of_devices(
     }
     let targets: Vec<_> = devices.iter().map(|device| TagTarget::of_device(device)).collect();
     let reads: Vec<_> = targets.iter().map(|target| of_target(store, target)).collect();
-    stream::iter(reads).buffered(CONCURRENCY).try_collect().await
+    let mut reads = stream::iter(reads).buffered(CONCURRENCY);
+    let size = |(key, it): (&TagKey, &TripTag)| key.as_str().len() + it.tag.value.as_str().len();
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while bytes < MAX_OF_DEVICES
+        && let Some(tags) = reads.try_next().await?
+    {
+        bytes += tags.iter().map(size).sum::<usize>();
+        found.push(tags);
+    }
+    Ok(found)
 }
 
 /// The tags of disjoint trips of one device, in their order. Reads once for all of them.

@@ -136,6 +136,40 @@ fn an_invalid_tag_of_a_device_is_explained() {
     put_at(&server, DEVICE, ("one-more", ""), "").fails(409, "too_many_tags");
 }
 
+/// Forty devices with as many tags as the server accepts, ten megabytes in all.
+#[test]
+fn a_page_of_devices_with_many_tags_is_bounded() {
+    let names: Vec<_> = (10..50).map(|number| format!("van-{number}")).collect();
+    let log: String = names.iter().map(|name| minutes(name, &[0, 2])).collect();
+    let folder = Folder::with("log.ndjson", log);
+    folder.ingest("log.ndjson --store sqlite:trips.db");
+    folder.run("tag --device van-10 name=first --store sqlite:trips.db").ends(0);
+    let mut file = rusqlite::Connection::open(folder.path("trips.db")).unwrap();
+    let writes = file.transaction().unwrap();
+    let copy = "INSERT INTO trip_tags SELECT ?1, t_star, ?2, ?3, written, revision FROM trip_tags
+         WHERE device_id = 'van-10' AND key = 'name'";
+    for name in &names {
+        for number in 0..63 {
+            let value = "v".repeat(4096);
+            writes.execute(copy, rusqlite::params![name, format!("k{number}"), value]).unwrap();
+        }
+    }
+    writes.commit().unwrap();
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let answer = server.get(&format!("/v1/devices?limit=1000&last=false{cursor}")).is(200);
+        assert!(answer.body.len() < 6 << 20, "{} bytes", answer.body.len());
+        let page = answer.json();
+        let devices = page["devices"].as_array().unwrap().iter();
+        found.extend(devices.map(|it| it["device_id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(found, names, "each once");
+    assert_eq!(listed(&folder).len(), names.len());
+}
+
 #[test]
 fn a_forget_takes_the_tags_of_a_device_with_its_last_trip() {
     let folder = two_devices();
