@@ -22,17 +22,20 @@ struct Stoppable {
 }
 
 impl Stoppable {
-    /// Requests the stop, and returns what to print; `None` if it was requested before.
-    fn stop(&self, signal: i32) -> Option<&'static str> {
-        if self.signal.send_replace(Some(signal)).is_some() {
-            return None;
+    /// Requests the stop, and prints that first: the process may end at once. False if it was
+    /// requested before.
+    fn stop(&self, signal: i32, print: impl FnOnce(&str)) -> bool {
+        if self.signal.borrow().is_some() {
+            return false;
         }
-        Some(match self.partial {
+        print(match self.partial {
             PartialResult::Nothing | PartialResult::Repaired | PartialResult::Sent => {
                 "stopping; a second signal stops at once"
             }
             _ => "stopping: storing what was read; a second signal aborts",
-        })
+        });
+        self.signal.send_replace(Some(signal));
+        true
     }
 }
 
@@ -57,10 +60,8 @@ pub(crate) fn on_signals(partial: PartialResult) -> std::io::Result<Cancel> {
 
 fn stop(signal: i32) {
     let stoppable = STOPPABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    match stoppable.as_ref().and_then(|work| work.stop(signal)) {
-        // Printed at once: storing may take a while.
-        Some(line) => exit::print_status(line),
-        None => std::process::exit(SIGNALLED + signal),
+    if !stoppable.as_ref().is_some_and(|work| work.stop(signal, exit::print_status)) {
+        std::process::exit(SIGNALLED + signal);
     }
 }
 
@@ -83,11 +84,19 @@ mod tests {
             let (sender, signal) = watch::channel(None);
             (Stoppable { signal: sender, partial }, Cancel::new(signal))
         };
+        let stops = |work: &Stoppable, cancel: &Cancel, signal, words: &str| {
+            let print = |line: &str| {
+                assert!(line.contains(words), "{line}");
+                assert_eq!(cancel.signal(), None, "it is printed before the work may end");
+            };
+            let stopped = work.stop(signal, print);
+            assert_eq!(cancel.signal(), Some(signal));
+            stopped
+        };
         let (import, cancel) = begin(PartialResult::Read);
-        assert!(import.stop(SIGINT).is_some_and(|line| line.contains("storing what was read")));
-        assert_eq!((cancel.signal(), import.stop(SIGINT)), (Some(SIGINT), None));
+        assert!(stops(&import, &cancel, SIGINT, "storing what was read"));
+        assert!(!stops(&import, &cancel, SIGINT, "nothing"));
         let (page, cancel) = begin(PartialResult::Nothing);
-        assert_eq!(page.stop(SIGTERM), Some("stopping; a second signal stops at once"));
-        assert_eq!(cancel.signal(), Some(SIGTERM));
+        assert!(stops(&page, &cancel, SIGTERM, "stopping; a second signal stops at once"));
     }
 }
