@@ -57,17 +57,20 @@ pub fn commit(world: &mut World, truth: &Truth, lane: usize) {
     let mut of_lane = truth.merges.iter().filter(|(merge, of)| {
         **of == lane && merge.2 < version.get() && !truth.is_revived(merge, version.get())
     });
-    // Another worker may have announced that it lives again, past what is committed.
-    let lives = |&(device, t_star, retired): &Named| {
-        trips(&world.feed).any(|event| {
-            (event.device, event.t_star) == (device, t_star) && event.version > retired
-        })
+    // Past what is committed, it may be known to live again, or to be retired again.
+    let is_outdated = |&(device, t_star, retired): &Named| {
+        let since = (device, t_star, retired);
+        merges.range(since..=(device, t_star, i64::MAX)).next().is_some()
+            || trips(&world.feed).any(|event| {
+                (event.device, event.t_star) == (device, t_star) && event.version > retired
+            })
     };
-    let lacks_merge = of_lane.any(|(it, _)| !merges.contains(it) && !lives(it));
+    let lacking = of_lane.find(|(it, _)| !is_outdated(it));
     if lacks_letter {
         world.bad.insert("I6 dead letters");
     }
-    if lacks_merge {
+    if let Some((merge, _)) = lacking {
+        world.log(|| format!("no event before {committed} names the merge {merge:?}"));
         world.bad.insert("I6 feed");
     }
 }
