@@ -90,6 +90,53 @@ fn a_list_has_as_many_trips_as_there_are_whatever_memory_has_merged() {
     }
 }
 
+/// An owner that answers once. Then its changes and later ones are in the store.
+struct Former<'a> {
+    rows: Mutex<Vec<TripRow>>,
+    store: &'a MemoryStore,
+    later: Vec<TripRow>,
+}
+
+impl OwnerMemory for &Former<'_> {
+    async fn answer(&self, _: MemoryQuestion) -> Option<MemoryAnswer> {
+        let rows = std::mem::take(&mut *self.rows.lock().unwrap());
+        if rows.is_empty() {
+            self.store.apply(&self.later).await.unwrap();
+        }
+        Some(MemoryAnswer { rows, ..MemoryAnswer::default() })
+    }
+}
+
+#[test]
+fn the_rest_of_a_trip_that_was_split_between_two_pages_is_listed() {
+    for (order, stored, in_memory, later, want) in [
+        (
+            Order::Asc,
+            [[35, 35], [41, 41]],
+            [[34, 42], [64, 64]],
+            [([34, 41], 12), ([42, 45], 14)],
+            [34, 42],
+        ),
+        (
+            Order::Desc,
+            [[58, 58], [64, 64]],
+            [[57, 65], [30, 30]],
+            [([58, 65], 12), ([54, 57], 14)],
+            [58, 54],
+        ),
+    ] {
+        let store = store(&stored.map(|minutes| trip(&minutes, 2)));
+        let later = later.map(|(minutes, version)| trip(&minutes, version));
+        let rows = Mutex::new(in_memory.map(|minutes| trip(&minutes, 10)).to_vec());
+        let owner = Former { rows, store: &store, later: later.to_vec() };
+        let fresh = FreshStore::new(&store, &owner);
+        let span = (DeviceTime(0), DeviceTime(10_000 * MINUTE));
+        let found = block_on(fresh.range("a", Kinds::Trips, span, order, 2)).unwrap().rows;
+        let starts: Vec<_> = found.iter().map(|it| it.row.start_ms.ms() / MINUTE).collect();
+        assert_eq!(starts, want, "{order:?}");
+    }
+}
+
 #[test]
 fn a_row_that_the_store_has_is_not_fresh() {
     let (old, new) = (trip(&[0, 1], 2), trip(&[0, 5], 4));

@@ -9,7 +9,7 @@ use crate::repository::{code, read, rust_files};
 /// Lines of code in each room: without comments, blank lines and unit tests.
 const LINES: &[(&str, usize)] = &[
     ("source", 10360),
-    ("store", 7520),
+    ("store", 7570),
     ("ops", 7250),
     ("tstar-core", 5230),
     ("cli", 5160),

@@ -304,19 +304,19 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
         &self,
         device_id: &str,
         kinds: Kinds,
-        (mut from_ms, mut upto_ms): (DeviceTime, DeviceTime),
+        span: (DeviceTime, DeviceTime),
         order: Order,
         limit: usize,
     ) -> Result<FreshTrips> {
-        let (mut found, mut complete_before) = (Vec::new(), Some(Version::MAX));
+        let (mut found, mut complete_before) = (FoundTrips::new(span, order), Some(Version::MAX));
         let mut floor = None;
         loop {
-            let span = (from_ms, upto_ms);
+            let span = found.next;
             let answer = self.read_memory(device_id, span, order, limit).await;
             let known = answer.as_ref().and_then(|answer| answer.complete_before);
             complete_before = complete_before.min(known);
             let in_memory = answer.map_or_else(Vec::new, |answer| answer.rows);
-            let stored = self.store.range(device_id, kinds, from_ms, upto_ms, order, limit).await?;
+            let stored = self.store.range(device_id, kinds, span.0, span.1, order, limit).await?;
             let listed = Listed::new([&stored, &in_memory], order, limit);
             let has_floor = !in_memory.is_empty();
             let mut rows = join(stored, in_memory);
@@ -325,23 +325,89 @@ impl<'a, S: TripStore, M: OwnerMemory> FreshStore<'a, S, M> {
             }
             // One of the other kind in memory hid what it came from.
             rows.retain(|found| kinds.has(found.row.kind) && listed.has(&found.row, order));
-            found.append(&mut rows);
-            // A trip that extends past what was listed is found again, perhaps as a later version.
-            found = resolve_overlaps(found);
-            match (listed.0, order) {
-                (Some(end_ms), Order::Asc) => from_ms = end_ms + 1,
-                (Some(end_ms), Order::Desc) => upto_ms = end_ms - 1,
-                (None, _) => break,
-            }
-            if found.len() >= limit || from_ms > upto_ms {
+            if found.add(rows, listed) || found.rows.len() >= limit {
                 break;
             }
         }
-        if order == Order::Desc {
-            found.reverse();
+        Ok(FreshTrips { rows: found.finish(limit), complete_before })
+    }
+}
+
+/// What pages of a list have found.
+struct FoundTrips {
+    order: Order,
+    /// All that is asked for.
+    span: (DeviceTime, DeviceTime),
+    /// What is to be read next.
+    next: (DeviceTime, DeviceTime),
+    /// By time.
+    rows: Vec<FreshRow>,
+    /// The version of the newest segment for which pages were read again.
+    again: Version,
+}
+
+impl FoundTrips {
+    fn new(span: (DeviceTime, DeviceTime), order: Order) -> Self {
+        Self { order, span, next: span, rows: Vec::new(), again: Version::MIN }
+    }
+
+    /// Adds the rows of a page. Returns whether it was the last one.
+    fn add(&mut self, rows: Vec<FreshRow>, listed: Listed) -> bool {
+        if let Some((torn, version)) = self.torn(&rows) {
+            self.again = version;
+            self.read_again(torn);
+            return false;
         }
-        found.truncate(limit);
-        Ok(FreshTrips { rows: found, complete_before })
+        self.rows.extend(rows);
+        // A trip that extends past what was listed is found again, perhaps as a later version.
+        self.rows = resolve_overlaps(std::mem::take(&mut self.rows));
+        match (listed.0, self.order) {
+            (Some(end_ms), Order::Asc) => self.next.0 = end_ms + 1,
+            (Some(end_ms), Order::Desc) => self.next.1 = end_ms - 1,
+            (None, _) => return true,
+        }
+        self.next.0 > self.next.1
+    }
+
+    /// The first segment of earlier pages whose place a newer one takes in part, and the version
+    /// of that: it was split meanwhile, and the other part of it lies within what was read.
+    fn torn(&self, rows: &[FreshRow]) -> Option<((DeviceTime, DeviceTime), Version)> {
+        let splits = |old: &TripRow, new: &TripRow| {
+            let is_part = old.start_ms < new.start_ms || new.end_ms < old.end_ms;
+            new.version > old.version && new.version > self.again && new.overlaps(old) && is_part
+        };
+        let torn = |old: &FreshRow| {
+            let new = rows.iter().find(|new| splits(&old.row, &new.row))?;
+            Some(((old.row.start_ms, old.row.end_ms), new.row.version))
+        };
+        match self.order {
+            Order::Asc => self.rows.iter().find_map(torn),
+            Order::Desc => self.rows.iter().rev().find_map(torn),
+        }
+    }
+
+    /// Drops what lies at or past a span in the order of the list, to be read again.
+    fn read_again(&mut self, (start_ms, end_ms): (DeviceTime, DeviceTime)) {
+        let (from_ms, upto_ms) = self.span;
+        match self.order {
+            Order::Asc => self.next.0 = start_ms.max(from_ms),
+            Order::Desc => self.next.1 = end_ms.min(upto_ms),
+        }
+        let (from_ms, upto_ms) = self.next;
+        let is_passed = |row: &TripRow| match self.order {
+            Order::Asc => row.end_ms < from_ms,
+            Order::Desc => row.start_ms > upto_ms,
+        };
+        self.rows.retain(|found| is_passed(&found.row));
+    }
+
+    /// At most `limit` of them, in the order of the list.
+    fn finish(mut self, limit: usize) -> Vec<FreshRow> {
+        if self.order == Order::Desc {
+            self.rows.reverse();
+        }
+        self.rows.truncate(limit);
+        self.rows
     }
 }
 

@@ -21,6 +21,7 @@ use tstar::internals::timeline::day_of;
 use super::checks::{committed, named, trips};
 use super::log::name;
 use super::memory::{Memory, state_before};
+use super::shown;
 use super::truth::{Truth, device_of};
 use super::world::{Device, Dice, World, at_once};
 use crate::nodes::{self, Connection, Replica, SharedNodes};
@@ -275,7 +276,7 @@ impl Lookup {
             (Answer::Trips(found), Question::Trips { .. }) => {
                 world.see(if changes { "lists during a change" } else { "lists" });
                 let rows: Vec<_> = found.rows.iter().map(|found| found.row.clone()).collect();
-                self.of_trips(&rows, truth)
+                self.of_trips(&rows, world, truth)
             }
             (Answer::Devices(found), Question::Devices { day, .. }) => {
                 world.see("lists of devices");
@@ -404,7 +405,7 @@ impl Lookup {
         }
     }
 
-    fn of_trips(&self, found: &[TripRow], truth: &Truth) -> Option<&'static str> {
+    fn of_trips(&self, found: &[TripRow], world: &World, truth: &Truth) -> Option<&'static str> {
         let Question::Trips { device, span: (from, upto), order, limit } = self.question else {
             unreachable!("it asked for trips")
         };
@@ -437,7 +438,9 @@ impl Lookup {
             times.any(|time_ms| is_listed(time_ms) && !is_found(time_ms))
         };
         let mut asked = self.committed.iter().filter(is_asked);
-        asked.any(is_missing).then_some("I7 a reader misses a trip of a list")
+        let missing = asked.find(|row| is_missing(row))?;
+        world.log(|| format!("{} lacks {}", shown::segments(found), shown::segments([&**missing])));
+        Some("I7 a reader misses a trip of a list")
     }
 }
 

@@ -1,6 +1,7 @@
 //! A log as text, for a schedule that is replayed.
 
-use tstar::internals::model::scalar::Offset;
+use tstar::internals::model::scalar::{DeviceTime, Offset};
+use tstar::internals::store::TripRow;
 
 use super::log::{HOUR, ORIGIN, Record, Script};
 
@@ -28,4 +29,14 @@ fn shown(record: &Record) -> String {
             format!("{} at {:?}", char::from(*device), times.collect::<Vec<_>>())
         }
     }
+}
+
+/// Segments as text: kind, first and last hour, version.
+pub fn segments<'r>(rows: impl IntoIterator<Item = &'r TripRow>) -> String {
+    let hours = |time: DeviceTime| (time.ms() - ORIGIN) as f64 / HOUR as f64;
+    let shown = rows.into_iter().map(|row| {
+        let (start, end) = (hours(row.start_ms), hours(row.end_ms));
+        format!("{} {start:.2} to {end:.2} of {}", row.kind.name(), row.version)
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
