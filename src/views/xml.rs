@@ -19,7 +19,7 @@ pub(super) static GPX: FormSpec = FormSpec {
     suffixes: &["gpx"],
     help: "One GPX 1.1 file",
     media_type: Some("application/gpx+xml"),
-    list_type: None,
+    list_type: Some("application/gpx+xml"),
     path: PathRule::Always,
     trips: Layout::Text(document(|_| GPX_HEAD.to_owned(), GPX_TAIL), gpx_track),
     points: None,

@@ -110,6 +110,7 @@ def lists():
         assert len(call(name + "_csv", **argument).splitlines()) == 1 + trips
         assert len(call(name + "_geojson", **argument).features) == trips
         assert len(call(name + "_ndjson", **argument).splitlines()) == trips
+        assert call(name + "_gpx", **argument).count("<trk>") == trips
         assert call(name + "_parquet", **argument).payload.read(4) == b"PAR1"
     summary = call("summary", day=DAY, by="device")
     assert [(row.key, row.trips) for row in summary.rows] == [("a b", 1), ("truck-17", 2)]
