@@ -67,9 +67,12 @@ export const page = () => request("/v1/page");
 export const login = (token) => request("/v1/login", { method: "POST", body: { token } });
 export const logout = () => request("/v1/logout", { method: "POST" });
 
+/** Maximum entries of an answer with a list. */
+export const PAGE = 1000;
+
 /** A page of devices, each with its last position. */
-export const devices = (cursor, limit, signal) =>
-  request(`/v1/devices${query({ limit, cursor, last: true })}`, { signal });
+export const devices = (cursor, signal) =>
+  request(`/v1/devices${query({ limit: PAGE, cursor, last: true })}`, { signal });
 
 /** Sums over the span from `from` to `to`, ms: a row for each device, driver or day. */
 export const summary = (by, from, to, signal) => {
@@ -84,7 +87,7 @@ const iso = (ms) => (ms === undefined || ms === null ? null : new Date(ms).toISO
  * with `kind` `all`.
  */
 export const trips = async (token, options, signal) => {
-  const { from, to, cursor, order = "desc", limit = 1000, kind = null } = options;
+  const { from, to, cursor, order = "desc", limit = PAGE, kind = null } = options;
   const parameters = query({ from: iso(from), to: iso(to), order, limit, cursor, kind });
   try {
     return await request(`/v1/devices/${token}/trips${parameters}`, { signal });
@@ -103,10 +106,8 @@ export const lookup = (device, ms, signal) =>
 export const trip = (id, signal) => request(`/v1/trips/${encodeURIComponent(id)}`, { signal });
 
 /** Paths of the trips of a device in a span, simplified with a tolerance of `metres`. */
-export const paths = (token, { from, to, limit, metres }, signal) => {
-  const parameters = query({ from: iso(from), to: iso(to), limit, path: true, simplify: metres });
-  return request(`/v1/devices/${token}/trips${parameters}`, { signal });
-};
+export const paths = (token, { metres, ...others }, signal) =>
+  request(listUrl(token, "", { ...others, path: true, simplify: metres }), { signal });
 
 /** The trip of an id with its path, simplified with a tolerance of `metres`. */
 export const path = (id, metres, signal) => {
@@ -114,20 +115,26 @@ export const path = (id, metres, signal) => {
   return request(`/v1/trips/${encodeURIComponent(id)}${parameters}`, { signal });
 };
 
-/** Sums over the trips and stops of a device in the span from `from` up to `to`, ms. */
-export const sums = async (device, { from, to }, signal) => {
-  const parameters = query({ by: "device", device, from: iso(from), to: iso(to) });
-  return (await request(`/v1/summary${parameters}`, { signal })).total;
+/**
+ * Sums over the trips and stops of a device in the span from `from` up to `to`, ms: of all days
+ * together, and of each day of a zone.
+ */
+export const sums = (device, { from, to, tz }, signal) => {
+  const parameters = query({ by: "day", device, from: iso(from), to: iso(to), tz });
+  return request(`/v1/summary${parameters}`, { signal });
 };
 
-/** The list of trips and stops of a device in a format, such as csv, with these parameters. */
-export const listUrl = (token, format, { from, to, ...others }) =>
-  `/v1/devices/${token}/trips.${format}` +
-  query({ from: iso(from), to: iso(to), limit: 1000, ...others });
+/** A page of the trips of all devices, ordered by device and time; `options`: as the API's. */
+export const fleetTrips = ({ from, to, ...others }, signal) =>
+  request(fleetUrl("", { from, to, limit: PAGE, ...others }), { signal });
 
-/** The list of trips of all devices in a format, such as csv. */
-export const fleetUrl = (format, { from, to }) =>
-  `/v1/trips.${format}${query({ from: iso(from), to: iso(to), limit: 1000 })}`;
+/** The list of trips and stops of a device in a format, such as `.csv`, with these parameters. */
+export const listUrl = (token, format, { from, to, ...others }) =>
+  `/v1/devices/${token}/trips${format}${query({ from: iso(from), to: iso(to), ...others })}`;
+
+/** The list of trips of all devices in a format. */
+export const fleetUrl = (format, { from, to, ...others }) =>
+  `/v1/trips${format}${query({ from: iso(from), to: iso(to), ...others })}`;
 
 /** How a trip came to be. */
 export const explanation = (id, signal) =>

@@ -1,7 +1,7 @@
-// Change events: what the page shows follows the store.
+// Change events: what the page shows of a device follows the store.
 
 import * as api from "./api.js";
-import { chosenDay, loadDeviceTags, render, showTable } from "./device.js";
+import { hashWithTable, loadDeviceTags, render, segmentsOnMap, showTable } from "./device.js";
 import { make, tokenOf, visible } from "./format.js";
 import { announce, toast } from "./frame.js";
 import { find } from "./lookups.js";
@@ -16,7 +16,6 @@ const pending = [];
 let isScheduled = false;
 
 export function onEvent(event) {
-  parts.fleet.apply(event);
   if (event.type === "tagged") {
     // Without an id, it is a tag of the device itself.
     if (event.id === null && event.device_id === state.device) loadDeviceTags();
@@ -77,7 +76,7 @@ let dayTimer = 0;
 function drawDaySoon() {
   dayTimer ||= setTimeout(() => {
     dayTimer = 0;
-    if (state.device !== null && !state.chosen) parts.map.showDay(chosenDay());
+    if (state.device !== null && !state.chosen) parts.map.showDay(segmentsOnMap());
   }, DAY_DELAY_MS);
 }
 
@@ -125,15 +124,14 @@ function refreshSoon(into) {
     const trip = state.trips.byId.get(state.chosen?.id);
     if (!trip) return;
     parts.detail.trip(trip, state.lookup);
-    setHash(`#trip=${encodeURIComponent(trip.id)}`);
-    parts.map.show(trip, chosenDay());
+    setHash(hashWithTable({ trip: trip.id }));
+    parts.map.show(trip, segmentsOnMap());
     if (!trip.fields.tags) loadTags();
   }, REFRESH_DELAY_MS);
 }
 
 /** Reloads the newest trips, when there is no stream. */
-export async function poll(isMissed = false) {
-  await parts.fleet.poll(isMissed);
+export async function poll() {
   if (state.device === null) return;
   const { trips, opening, device } = state;
   const to = trips.uptoMs === Infinity ? null : trips.uptoMs;

@@ -1,83 +1,26 @@
-// A day of a device as a table: trips and stops in turn, the silences between them, and the sums.
+// Days of a device as a table: trips and stops in turn, the silences between them, and the sums.
 
 import * as api from "./api.js";
+import { Area } from "./area.js";
+import { downloads } from "./downloads.js";
 import {
-  clock, count, dayName, dayOf, distance, duration, endOf, inUnit, isoDay, make, minute,
-  startOf, tokenOf, visible, zone,
+  clock, count, dayName, dayOf, distance, duration, endOf, isoDay, make, plural, startOf, tokenOf,
+  visible, zone,
 } from "./format.js";
-import { unit } from "./settings.js";
+import { COLUMNS, Order, accepts, inWords, short, times } from "./rows.js";
 import { isStop } from "./trips.js";
-
-const FORMATS = { csv: "CSV", geojson: "GeoJSON", ndjson: "NDJSON", parquet: "Parquet" };
 
 /** Minimum time between two reads of the sums of a day that changes, ms. */
 const SUMS_DELAY_MS = 2000;
 
-/** A duration to the minute, from one minute on: the trip has the seconds. */
-const short = (s) => (s === null ? "–" : duration(s < 60 ? s * 1000 : Math.round(s / 60) * 60_000));
-
-const top = (mps) => String(Math.round(inUnit(mps)));
-
-/** The columns: label, the value to sort by, and the text of a trip or stop. */
-const COLUMNS = [
-  { key: "time", label: "Time", value: (it) => it.startMs },
-  { key: "what", label: "What", value: (it) => it.kind, text: (it) => what(it) },
-  {
-    key: "distance", label: "Distance", isNumber: true,
-    value: (it) => (isStop(it) ? -1 : it.distance_m),
-    text: (it) => (isStop(it) ? "" : distance(it.distance_m)),
-  },
-  {
-    key: "duration", label: "Duration", isNumber: true, value: (it) => it.endMs - it.startMs,
-    text: (it) => short((it.endMs - it.startMs) / 1000),
-  },
-  {
-    key: "moving", label: "Moving", isNumber: true, value: (it) => it.moving_s ?? -1,
-    text: (it) => (isStop(it) ? "" : short(it.moving_s)),
-  },
-  {
-    key: "idle", label: "Idle", isNumber: true, value: (it) => it.idle_s ?? -1,
-    text: (it) => (isStop(it) && !it.idle_s ? "" : short(it.idle_s)),
-  },
-  {
-    key: "top", label: "Top", unit: () => unit().speed, isNumber: true,
-    value: (it) => it.max_speed_mps ?? -1,
-    text: (it) => (isStop(it) || it.max_speed_mps === null ? "" : top(it.max_speed_mps)),
-  },
-  {
-    key: "driver", label: "Driver", value: (it) => it.driver ?? "",
-    text: (it) => make("bdi", "", visible(it.driver ?? "")),
-  },
-];
-
-/** What it is, with its tags. */
-function what(segment) {
-  const name = isStop(segment)
-    ? segment.parked_s > 0 ? "Parked" : "Stop"
-    : segment.retired.length ? "Trip, merged" : "Trip";
-  const tags = Object.entries(segment.tags ?? {}).map(([key, value]) =>
-    make("bdi", "tag", visible(value ? `${key}: ${value}` : key)));
-  return make("span", "what", [make("span", `kind ${segment.kind}`, name), ...tags]);
-}
-
-/** `08:00 – 08:12`, with the date of an end that is on another day. */
-function span({ startMs, endMs }, day) {
-  const date = (ms) => (dayOf(ms) === day ? "" : `${isoDay(dayOf(ms)).slice(5)} `);
-  const text = (ms) => date(ms) + minute(ms);
-  return `${text(startMs)} – ${text(endMs)}`;
-}
-
-/** Whether a tag filter, `key=value` or `key`, accepts these tags. */
-function hasTag(tags, wanted) {
-  const [key, ...rest] = wanted.split("=");
-  const value = tags?.[key];
-  return value !== undefined && (!rest.length || value === rest.join("="));
-}
-
 export class DayTable {
-  /** `onPick(segment)`: the row of a trip or stop was chosen; `onDay(day)`: another day. */
-  constructor({ onPick, onDay }) {
-    Object.assign(this, { onPick, onDay });
+  /**
+   * `onPick(segment)`: the row of a trip or stop was chosen; `onDay(day)`: another day;
+   * `onMapDay(day)`: the map has to show that day of the span alone, or with null all of them;
+   * `onView()`: another filter or order.
+   */
+  constructor({ onPick, onDay, onMapDay, onView }) {
+    Object.assign(this, { onPick, onDay, onMapDay, onView });
     const get = (id) => document.getElementById(id);
     this.root = get("day");
     this.name = get("day-name");
@@ -88,49 +31,70 @@ export class DayTable {
     this.kind = get("day-kind");
     this.driver = get("day-driver");
     this.tag = get("day-tag");
-    this.sort = { key: "time", step: 1 };
+    this.onMap = get("day-map");
     this.shown = null;
-    get("day-head").replaceChildren(...COLUMNS.map((column) => this.head(column)));
-    for (const filter of [this.kind, this.driver, this.tag]) {
-      filter.addEventListener("change", () => this.render());
-    }
-  }
-
-  head({ key, isNumber }) {
-    const button = make("button", "sort", "", { type: "button" });
-    const cell = make("th", isNumber ? "number" : "", button, { scope: "col", "data-key": key });
-    button.addEventListener("click", () => {
-      const step = this.sort.key === key ? -this.sort.step : isNumber ? -1 : 1;
-      this.sort = { key, step };
+    const changed = () => {
       this.render();
-    });
-    return cell;
+      this.onView();
+    };
+    this.order = new Order(get("day-head"), COLUMNS, changed);
+    this.area = new Area(get("area-tools"), changed);
+    for (const filter of [this.kind, this.driver, this.tag]) {
+      filter.addEventListener("change", changed);
+    }
+    this.onMap.addEventListener("change", () =>
+      this.onMapDay(this.onMap.value === "" ? null : Number(this.onMap.value)));
   }
 
   clear() {
-    this.shown = this.total = null;
+    this.shown = this.total = this.days = null;
     this.loading?.abort();
     this.name.textContent = "";
-    this.driver.value = "";
-    this.tag.value = "";
     for (const el of [this.sums, this.body, this.links]) el.replaceChildren();
     this.state.textContent = "";
   }
 
-  /**
-   * Shows a day: `{device, day, segments, selected, maxGapMs, near}`. Of a day without any, `near`
-   * are the days of the trips before and after it, or null.
-   */
-  show(shown) {
-    const isSame = this.shown?.device === shown.device && this.shown?.day === shown.day;
-    const key = zone() + shown.segments.map(({ id, version }) => `${id} ${version}`).join();
-    this.shown = shown;
-    const drivers = [...new Set(shown.segments.map((it) => it.driver).filter(Boolean))].sort();
-    const chosen = drivers.includes(this.driver.value) ? this.driver.value : "";
+  /** Takes over filter and order of a URL. */
+  read(parameters) {
+    const text = (name) => parameters.get(name) ?? "";
+    this.kind.value = ["trip", "stop"].includes(text("kind")) ? text("kind") : "all";
+    this.tag.value = text("tag");
+    this.area.read(text("box"));
+    this.order.read(text("sort"));
+    this.showDrivers(text("driver"));
+    this.render();
+  }
+
+  /** Filter and order as parameters of the URL. */
+  parameters() {
+    const { kind, driver, tag, bbox } = this.filter();
+    const others = { sort: this.order.parameter, driver, tag, box: bbox };
+    return { ...(kind === "all" ? {} : { kind }), ...others };
+  }
+
+  /** Lists the drivers of the rows, and the chosen one. */
+  showDrivers(chosen) {
+    const of = (this.shown?.segments ?? []).map((it) => it.driver);
+    const drivers = [...new Set([...of, chosen].filter(Boolean))].sort();
     this.driver.replaceChildren(new Option("All drivers", ""),
       ...drivers.map((driver) => new Option(visible(driver), driver)));
     this.driver.value = chosen;
     this.driver.parentElement.hidden = !drivers.length;
+  }
+
+  /**
+   * Shows days: `{device, first, last, onMap, segments, selected, maxGapMs, near}`. Of days without
+   * any, `near` are the days of the trips before and after, or null. `onMap` is the day that the
+   * map shows alone, or null.
+   */
+  show(shown) {
+    const before = this.shown;
+    const isSame = ["device", "first", "last"].every((name) => before?.[name] === shown[name]);
+    const key = zone() + shown.segments.map(({ id, version }) => `${id} ${version}`).join();
+    this.shown = shown;
+    this.showDrivers(this.driver.value);
+    this.showMapDays();
+    if (!isSame) this.total = this.days = null;
     this.render();
     if (isSame && key === this.key) {
       if (this.total) this.showSums();
@@ -141,58 +105,77 @@ export class DayTable {
       this.sumsTimer ||= setTimeout(() => this.loadSums(), SUMS_DELAY_MS);
       return;
     }
-    this.total = null;
     this.sums.replaceChildren(make("p", "muted", "Loading the sums…"));
     this.loadSums();
+  }
+
+  get isSpan() {
+    return this.shown.last > this.shown.first;
+  }
+
+  /** The day of a span under which a row is. */
+  dayOfRow(segment) {
+    return Math.max(dayOf(segment.startMs), this.shown.first);
+  }
+
+  /** Lists the days of a span that the map can show alone. */
+  showMapDays() {
+    const { segments, onMap } = this.shown;
+    this.onMap.parentElement.hidden = !this.isSpan;
+    const days = [...new Set(segments.map((it) => this.dayOfRow(it)).concat(onMap ?? []))];
+    this.onMap.replaceChildren(new Option("all days", ""),
+      ...days.sort((a, b) => a - b).map((day) => new Option(dayName(day), day)));
+    this.onMap.value = onMap ?? "";
   }
 
   /** What the table shows, as the API calls it. */
   filter() {
     const tag = this.tag.value.trim();
-    return { kind: this.kind.value, driver: this.driver.value || null, tag: tag || null };
-  }
-
-  /** Trips and stops that the filter accepts, sorted. */
-  rows() {
-    const { segments } = this.shown;
-    const { kind, driver, tag } = this.filter();
-    const found = segments.filter((it) => (kind === "all" || it.kind === kind) &&
-      (!driver || it.driver === driver) && (!tag || hasTag(it.tags, tag)));
-    const { value } = COLUMNS.find(({ key }) => key === this.sort.key);
-    const compare = (a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
-    return found.sort((a, b) => compare(a, b) * this.sort.step || a.startMs - b.startMs);
+    const [driver, bbox] = [this.driver.value || null, this.area.bbox || null];
+    return { kind: this.kind.value, driver, tag: tag || null, bbox };
   }
 
   render() {
     if (!this.shown) return;
-    const { day, segments, maxGapMs } = this.shown;
-    this.name.textContent = dayName(day);
-    for (const cell of document.getElementById("day-head").children) {
-      const { label, unit: name } = COLUMNS.find(({ key }) => key === cell.dataset.key);
-      cell.firstChild.textContent = name ? `${label} ${name()}` : label;
-      const isSorted = cell.dataset.key === this.sort.key;
-      const order = this.sort.step > 0 ? "ascending" : "descending";
-      if (isSorted) cell.setAttribute("aria-sort", order);
-      else cell.removeAttribute("aria-sort");
-    }
-    const found = this.rows();
-    const isTimeline = this.sort.key === "time" && this.sort.step > 0 &&
-      found.length === segments.length;
+    const { first, last, segments, maxGapMs } = this.shown;
+    this.name.textContent = this.isSpan ? `${dayName(first)} to ${dayName(last)}` : dayName(first);
+    this.order.show();
+    const filter = this.filter();
+    const found = segments.filter((it) => accepts(filter, it));
+    const isTimeline = this.order.isByTime && found.length === segments.length;
     const focused = document.activeElement?.closest?.("tr")?.dataset.id;
     const rows = [];
-    found.forEach((it, at) => {
-      const before = found[at - 1];
+    let [before, day] = [null, null];
+    for (const it of this.order.sorted(found)) {
       const silent = before && it.startMs - before.endMs;
       if (isTimeline && silent > maxGapMs) rows.push(silence(before, it));
-      rows.push(this.row(it));
-    });
+      before = it;
+      if (this.isSpan && this.order.isByTime && day !== this.dayOfRow(it)) {
+        day = this.dayOfRow(it);
+        rows.push(this.heading(day));
+      }
+      rows.push(this.row(it, this.isSpan ? day : first));
+    }
     this.body.replaceChildren(...rows);
     if (focused) [...this.body.rows].find((row) => row.dataset.id === focused)
       ?.querySelector("button")?.focus({ preventScroll: true });
-    this.state.replaceChildren(...(found.length ? [] : segments.length
-      ? ["No trip or stop of this day is of that kind, driver and tag."]
-      : ["No trips or stops on this day. ", ...this.neighbours()]));
-    this.showLinks();
+    this.showState(found, inWords(filter));
+    this.showLinks(found, filter);
+  }
+
+  /** Which rows are shown, if the filter leaves some out, and what to do where there are none. */
+  showState(found, words) {
+    const { segments } = this.shown;
+    const which = this.isSpan ? "these days" : "this day";
+    let text = [];
+    if (!segments.length) text = [`No trips or stops on ${which}. `, ...this.neighbours()];
+    else if (words.length) {
+      const metres = found.reduce((sum, it) => sum + (isStop(it) ? 0 : it.distance_m), 0);
+      const sum = metres ? `, ${distance(metres)}` : "";
+      const all = `${count(found.length)} of ${plural(segments.length, "row")}${sum}`;
+      text = [found.length ? `${all}: ` : `No trip or stop of ${which}: `, ...words, "."];
+    }
+    this.state.replaceChildren(...text);
   }
 
   /** Buttons to the days with trips before and after one without. */
@@ -214,33 +197,48 @@ export class DayTable {
     row?.scrollIntoView({ block: "nearest" });
   }
 
-  row(segment) {
-    const { day, selected } = this.shown;
-    const choose = make("button", "link time", span(segment, day), { type: "button" });
+  row(segment, day) {
+    const choose = make("button", "link time", times(segment, day), { type: "button" });
     choose.title = `${clock(segment.startMs)} – ${clock(segment.endMs)} ${zone()}`;
     choose.addEventListener("click", () => this.onPick(segment));
     const cells = COLUMNS.slice(1).map(({ isNumber, text }) =>
       make("td", isNumber ? "number" : "", text(segment)));
     const row = make("tr", segment.kind, [make("th", "", choose, { scope: "row" }), ...cells]);
     row.dataset.id = segment.id;
-    if (segment.id === selected) row.setAttribute("aria-current", "true");
+    if (segment.id === this.shown.selected) row.setAttribute("aria-current", "true");
+    return row;
+  }
+
+  /** The row above a day of a span: its sums, and a button that shows it on the map alone. */
+  heading(day) {
+    const sums = this.days?.get(isoDay(day));
+    const isOnMap = this.shown.onMap === day;
+    const show = make("button", "link", dayName(day), { type: "button",
+      title: "Show this day alone on the map", "aria-pressed": String(isOnMap) });
+    show.addEventListener("click", () => this.onMapDay(isOnMap ? null : day));
+    const words = [sums ? ` ${plural(sums.trips, "trip")}, ${distance(sums.distance_m)}` : "",
+      isOnMap ? " · on the map" : ""];
+    const cell = make("th", "", [show, make("span", "muted", words)],
+      { colspan: COLUMNS.length, scope: "rowgroup" });
+    const row = make("tr", "date", cell);
+    row.dataset.id = `day ${day}`;
     return row;
   }
 
   /** Links to what is shown, in the formats of the API. */
-  showLinks() {
-    const { device, day } = this.shown;
-    const span = { from: startOf(day), to: endOf(day) - 1 };
+  showLinks(found, filter) {
+    const { device, first, last } = this.shown;
+    const span = { from: startOf(first), to: endOf(last) - 1 };
     const token = tokenOf(device);
-    const links = Object.entries(FORMATS).map(([format, text]) =>
-      make("a", "button small", text, {
-        href: api.listUrl(token, format, { ...span, ...this.filter() }),
-        download: `${token}-${isoDay(day)}.${format}`,
-      }));
-    this.links.replaceChildren(make("span", "muted", "Download:"), ...links);
+    const [from, to] = [span.from, span.to].map((ms) => new Date(ms).toISOString());
+    this.links.replaceChildren(...downloads(found, {
+      url: (format, part) => api.listUrl(token, format, { ...span, ...filter, ...part }),
+      name: [token, isoDay(first), ...(this.isSpan ? [isoDay(last)] : [])].join("-"),
+      command: `tstar export --device ${quoted(visible(device))} --from ${from} --to ${to}`,
+    }));
   }
 
-  /** Reads the sums of the day, in which trips over midnight count with their part. */
+  /** Reads the sums of the days, in which trips over midnight count with their part. */
   async loadSums() {
     clearTimeout(this.sumsTimer);
     this.sumsTimer = 0;
@@ -248,17 +246,19 @@ export class DayTable {
     if (!this.shown) return;
     const loading = new AbortController();
     this.loading = loading;
-    const { device, day, segments } = this.shown;
-    const [from, to] = [startOf(day), endOf(day)];
+    const { device, first, last, segments } = this.shown;
     if (!segments.length) {
       this.sums.replaceChildren();
       return;
     }
+    const span = { from: startOf(first), to: endOf(last), tz: this.isSpan ? zone() : null };
     try {
-      const total = await api.sums(device, { from, to }, loading.signal);
+      const { rows, total } = await api.sums(device, span, loading.signal);
       if (loading.signal.aborted) return;
       this.total = total;
+      this.days = new Map(rows.map((row) => [row.key, row]));
       this.showSums();
+      if (this.isSpan) this.render();
     } catch (error) {
       if (loading.signal.aborted) return;
       this.sums.replaceChildren(make("p", "muted", `Cannot load the sums: ${error.message}`));
@@ -267,8 +267,8 @@ export class DayTable {
 
   showSums() {
     const { total } = this;
-    const { day, segments } = this.shown;
-    const isCut = segments.some((it) => it.startMs < startOf(day) || it.endMs >= endOf(day));
+    const { first, last, segments } = this.shown;
+    const isCut = segments.some((it) => it.startMs < startOf(first) || it.endMs >= endOf(last));
     // Without any speed, nothing is known about it.
     const isKnown = segments.some((it) => !isStop(it) && it.moving_s !== null);
     const known = (s) => (isKnown ? short(s) : "–");
@@ -282,11 +282,15 @@ export class DayTable {
     ];
     const cells = facts.map(([name, value]) =>
       make("div", "", [make("dt", "", name), make("dd", "", value)]));
-    const note = "Trips and stops over midnight count with their part of this day.";
+    const note = "Trips and stops over midnight count with their part of " +
+      (this.isSpan ? "these days." : "this day.");
     this.sums.replaceChildren(make("dl", "numbers", cells),
       ...(isCut ? [make("p", "muted note", note)] : []));
   }
 }
+
+/** A text as a word of a shell. */
+const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** A row for a time that no sample shows. */
 function silence(before, after) {

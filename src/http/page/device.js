@@ -4,22 +4,68 @@ import * as api from "./api.js";
 import {
   dayOf, endOf, isoDay, make, plural, startOf, tokenOf, visible, zone,
 } from "./format.js";
-import { dayHash, get, parts, prepared, setHash, state } from "./state.js";
+import { get, hashOf, parts, prepared, setHash, state } from "./state.js";
 import { Tags } from "./tags.js";
 import { Trips, isStop } from "./trips.js";
-import { otherDay } from "./zone.js";
 
+/** Maximum pages of trips and stops that are loaded for a span of days. */
+const MAX_PAGES = 20;
+
+/** Opens a device that was chosen: at the days of the fleet's sums, else at its newest trips. */
 export async function pick(device) {
-  setHash(`#device=${tokenOf(device)}`, true);
+  const days = parts.fleet.isShown ? parts.fleet.day.chosen : null;
+  setHash(deviceHash(device, days), true);
   get("devices").classList.remove("is-open");
   get("devices-toggle").setAttribute("aria-expanded", "false");
-  await open(device);
+  await (days ? openDays(device, days) : open(device));
   parts.timeline.root.querySelector("[tabindex='0']")?.focus({ preventScroll: true });
+}
+
+/** The fragment of days of a device: `{first, last, onMap}`; null: its newest day. */
+function deviceHash(device, days, others = {}) {
+  return hashOf({ device: tokenOf(device), ...(days ? datesOf(days) : {}), ...others });
+}
+
+/** Days as parameters of a URL. */
+function datesOf({ first, last, onMap = null }) {
+  return {
+    day: isoDay(first),
+    to: last > first ? isoDay(last) : "",
+    on: onMap === null ? "" : isoDay(onMap),
+  };
+}
+
+/**
+ * The fragment of a trip, or of a time of the device: with the span and the filter of the table
+ * from which it was chosen.
+ */
+export function hashWithTable(parameters) {
+  const { tableDays } = parts.timeline;
+  const dates = tableDays.last > tableDays.first ? datesOf(tableDays) : {};
+  return hashOf({ ...parameters, ...dates, ...parts.table.parameters() });
+}
+
+/** Puts what the table shows into the URL. */
+export function remember(push = false) {
+  const { device, chosen } = state;
+  const { tableDays } = parts.timeline;
+  if (device === null || chosen || tableDays.first === null) return;
+  setHash(deviceHash(device, tableDays, parts.table.parameters()), push);
 }
 
 /** Opens a device at its newest trips, or at the trips up to a time; false if that failed. */
 export async function open(device, uptoMs = Infinity) {
+  if (!(await load(device, uptoMs))) return false;
+  const days = [...parts.timeline.days];
+  const newest = days.find(([, segments]) => segments.some((it) => !isStop(it))) ?? days[0];
+  viewDay(uptoMs === Infinity ? newest?.[0] ?? null : dayOf(uptoMs));
+  return true;
+}
+
+/** Shows a device and loads its trips up to a time; false if that failed. */
+function load(device, uptoMs) {
   state.opening += 1;
+  if (state.device !== device) parts.table.read(new URLSearchParams());
   state.device = device;
   state.chosen = null;
   state.trips = new Trips();
@@ -35,11 +81,23 @@ export async function open(device, uptoMs = Infinity) {
   document.title = `${visible(device)} · tstar`;
   parts.detail.hint();
   parts.table.clear();
-  const isLoaded = await loadEarlier();
-  if (!isLoaded) return false;
-  const days = [...parts.timeline.days];
-  const newest = days.find(([, segments]) => segments.some((it) => !isStop(it))) ?? days[0];
-  viewDay(uptoMs === Infinity ? newest?.[0] ?? null : dayOf(uptoMs));
+  return loadEarlier();
+}
+
+/** Opens a device at a day or a span of days, with all trips of it; false if that failed. */
+export async function openDays(device, span) {
+  if (!(await load(device, endOf(span.last) - 1))) return false;
+  if (span.last > span.first) parts.timeline.span = span;
+  return showLoaded(span);
+}
+
+/** Shows a day or a span of days once all of its trips are loaded; false if that failed. */
+async function showLoaded({ first, last }) {
+  const { trips } = state;
+  for (let page = 0; trips.fromMs > startOf(first) && page < MAX_PAGES; page += 1) {
+    if (!(await loadEarlier())) return false;
+  }
+  viewDay(last);
   return true;
 }
 
@@ -123,21 +181,25 @@ export function render(into) {
   get("device-facts").textContent = trips.byId.size ? facts.join(" · ") : "";
 }
 
-/** Trips and stops of the chosen day. */
-export const chosenDay = () =>
-  (parts.timeline.day === null ? [] : state.trips.inDay(parts.timeline.day));
+/** Trips and stops of the days that the map shows. */
+export function segmentsOnMap() {
+  const { first, last, onMap } = parts.timeline.tableDays;
+  if (first === null) return [];
+  return onMap === null ? state.trips.inDays(first, last) : state.trips.inDays(onMap, onMap);
+}
 
-/** Shows the table of the chosen day. */
+/** Shows the table of the chosen days. */
 export function showTable() {
-  const { day } = parts.timeline;
-  get("upto").value = day === null ? "" : isoDay(day);
-  for (const id of ["day-before", "day-after"]) get(id).disabled = day === null;
-  if (day === null) return;
-  const segments = chosenDay();
-  const near = [state.trips.next(startOf(day), -1), state.trips.next(endOf(day) - 1, 1)];
+  const { first, last, onMap } = parts.timeline.tableDays;
+  parts.days.show(first === null ? null : { first, last });
+  if (first === null) return;
+  const segments = state.trips.inDays(first, last);
+  const near = [state.trips.next(startOf(first), -1), state.trips.next(endOf(last) - 1, 1)];
   parts.table.show({
     device: state.device,
-    day,
+    first,
+    last,
+    onMap,
     segments,
     near: segments.length ? [] : near.map((trip) => trip && dayOf(trip.startMs)),
     selected: state.chosen?.id ?? null,
@@ -153,21 +215,32 @@ function viewDay(day) {
   render();
   parts.detail.hint();
   showTable();
-  parts.map.showNone(chosenDay());
+  parts.map.showNone(segmentsOnMap());
 }
 
-/** Shows a day of the device, and loads it if necessary. */
-export async function showDay(day, { push = true } = {}) {
+/** Shows a day of the device. */
+export const showDay = (day) => showDays({ first: day, last: day });
+
+/** Shows a day or a span of days of the device, and loads them if necessary. */
+export async function showDays({ first, last, onMap = null }) {
   const { trips, device } = state;
   if (device === null) return;
-  const isLoaded = startOf(day) <= trips.uptoMs && startOf(day) >= trips.fromMs;
-  setHash(dayHash(device, day), push);
-  if (isLoaded) viewDay(day);
-  else await open(device, endOf(day) - 1);
+  const span = last > first ? { first, last, onMap } : null;
+  const isLoaded = startOf(last) <= trips.uptoMs && startOf(last) >= trips.fromMs;
+  setHash(deviceHash(device, { first, last, onMap }, parts.table.parameters()), true);
+  parts.timeline.span = span;
+  if (isLoaded) await showLoaded({ first, last });
+  else await openDays(device, { first, last, onMap });
 }
 
-/** Shows the day after (`step` 1) or before (-1) the chosen one. */
-export const showNextDay = (step) => showDay(otherDay(parts.timeline.day, step));
+/** Shows a day of the span alone on the map; null: all of them. */
+export function showOnMap(day) {
+  const { timeline } = parts;
+  timeline.span = { ...timeline.tableDays, onMap: day };
+  remember();
+  showTable();
+  parts.map.showNone(segmentsOnMap());
+}
 
 /** Shows everything in the zone and the units that were just chosen. */
 export function redraw() {
@@ -178,7 +251,9 @@ export function redraw() {
   const first = segments.find((it) => !isStop(it)) ?? segments[0];
   const middle = first ? (first.startMs + first.endMs) / 2 : timeline.middleMs;
   timeline.forgetLanes();
-  if (timeline.day !== null) timeline.day = dayOf(timeline.cursorMs ?? middle);
+  const { span } = timeline;
+  // The dates of a span are those that were chosen.
+  if (timeline.day !== null && !span) timeline.day = dayOf(timeline.cursorMs ?? middle);
   render();
   showTable();
   detail.again();

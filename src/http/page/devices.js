@@ -39,6 +39,8 @@ export class Devices {
     this.sort = "name";
     this.isDown = false;
     this.only = null;
+    /** Whether a device is in the area of the map; null: there is none. */
+    this.isIn = null;
     /** The order that a pointer or the focus in the list holds. */
     this.held = null;
     this.found = [];
@@ -144,10 +146,10 @@ export class Devices {
   matches() {
     const typed = this.search.value.toLowerCase();
     const { only } = this;
-    if (!typed && !only) return this.data.all;
+    if (!typed && !only && !this.isIn) return this.data.all;
     const has = (entry) => hasText(entry, typed);
-    return this.data.all.filter((entry) =>
-      (!only || this.clock.state(entry) === only) && (!typed || has(entry)));
+    return this.data.all.filter((entry) => (!only || this.clock.state(entry) === only) &&
+      (!typed || has(entry)) && (!this.isIn || this.isIn(entry)));
   }
 
   sorted() {
@@ -300,8 +302,12 @@ export class Devices {
     else if (typed && !found.length) {
       text = `No match; press Enter to open ${visible(typed)} anyway.`;
     } else if (this.only && !found.length) text = "No device is in this state.";
-    else if (typed || this.only) text = `${plural(found.length, "device")} found`;
-    else if (data.sumsFault) text = `Kilometres and trips are not known: ${data.sumsFault}`;
+    else if (typed || this.only || this.isIn) {
+      const where = this.isIn ? "last seen in the area on the map" : "found";
+      text = `${plural(found.length, "device")} ${where}`;
+    } else if (data.sumsFault) {
+      text = `Kilometres and trips are not known: ${data.sumsFault}`;
+    }
     if (this.state.textContent !== text) this.state.textContent = text;
   }
 }

@@ -4,7 +4,6 @@
 import * as api from "./api.js";
 import { tokenOf } from "./format.js";
 
-const PAGE = 1000;
 /** Maximum pages that are loaded without being asked for. */
 const PAGES = 20;
 /** Minimum time between two reads of the sums, ms; a slow server is asked less often. */
@@ -106,7 +105,7 @@ export class FleetData {
   async readPages(pages, isEnough) {
     try {
       for (let at = 0; at < pages && (this.next || !this.isLoaded) && !isEnough(); at += 1) {
-        this.put(await api.devices(this.next, PAGE));
+        this.put(await api.devices(this.next));
         this.fault = "";
         this.onChange(null);
       }
@@ -168,13 +167,13 @@ export class FleetData {
   }
 
   async readAgain() {
-    const pages = Math.max(1, Math.ceil(this.all.length / PAGE));
+    const pages = Math.max(1, Math.ceil(this.all.length / api.PAGE));
     const before = [...this.all];
     const found = new Map(this.byId);
     const seen = new Set();
     let cursor = null;
     for (let at = 0; at < pages || (at < PAGES && cursor); at += 1) {
-      const page = await api.devices(cursor, PAGE);
+      const page = await api.devices(cursor);
       for (const { device_id } of page.devices) seen.add(device_id);
       // The answer is newer than what was missed: it may have an earlier position, too.
       for (const { device_id } of page.devices) {

@@ -1,73 +1,65 @@
-// The day whose sums the list of devices shows: today, unless another one is chosen.
+// The days whose sums the list of devices shows: today, unless others are chosen.
 
-import * as api from "./api.js";
-import { DAY, dayName, dayOf, distance, endOf, isoDay, plural, startOf } from "./format.js";
-import { otherDay } from "./zone.js";
+import { Days, spanOfDates } from "./days.js";
+import { dayName, dayOf, distance, endOf, isoDay, plural, startOf } from "./format.js";
 
 const get = (id) => document.getElementById(id);
 
-/** Maximum trips of a list over HTTP: a download of more would be a part only. */
-const LISTED = 1000;
-
 export class FleetDay {
-  /** `now()`: the time, ms; `onChange()`: another day was chosen. */
+  /** `now()`: the time, ms; `onChange()`: other days were chosen. */
   constructor({ now, onChange }) {
-    Object.assign(this, { now, onChange });
-    /** The chosen day; null: today, whichever that is. */
+    Object.assign(this, { now });
+    /** The chosen days, `{first, last}`; null: today, whichever that is. */
     this.chosen = null;
-    get("fleet-before").addEventListener("click", () => this.step(-1));
-    get("fleet-after").addEventListener("click", () => this.step(1));
-    get("fleet-date").addEventListener("change", () => this.choose(get("fleet-date").value));
+    this.days = new Days(get("fleet-days"), (span) => {
+      this.choose(span);
+      onChange();
+    });
   }
 
-  /** The day, as days since 1970. */
-  get day() {
-    return this.chosen ?? dayOf(this.now());
+  /** The days, as days since 1970. */
+  get shown() {
+    const today = dayOf(this.now());
+    return this.chosen ?? { first: today, last: today };
   }
 
-  /** The day in a sentence. */
+  /** The days in a sentence. */
   get words() {
-    return this.chosen === null ? "today" : `on ${dayName(this.chosen)}`;
+    if (!this.chosen) return "today";
+    const { first, last } = this.chosen;
+    return first === last ? `on ${dayName(first)}` : `from ${isoDay(first)} to ${isoDay(last)}`;
   }
 
-  /** The day as a parameter of the URL; empty: today. */
-  get parameter() {
-    return this.chosen === null ? "" : isoDay(this.chosen);
+  /** The days as parameters of the URL; empty: today. */
+  get parameters() {
+    if (!this.chosen) return {};
+    const { first, last } = this.chosen;
+    return { day: isoDay(first), to: last > first ? isoDay(last) : "" };
   }
 
-  /** First and last moment, ms. */
+  /** From their first moment up to the one after them, ms. */
   get span() {
-    return [startOf(this.day), endOf(this.day)];
+    return [startOf(this.shown.first), endOf(this.shown.last)];
   }
 
-  /** Takes over a date of the URL; anything else means today. */
-  read(text) {
-    const day = Date.parse(`${text ?? ""}T00:00:00Z`) / DAY;
-    this.chosen = Number.isInteger(day) && day !== dayOf(this.now()) ? day : null;
+  /** Takes over dates of the URL; anything else means today. */
+  read(parameters) {
+    this.choose(spanOfDates(parameters.get("day"), parameters.get("to")));
   }
 
-  choose(text) {
-    this.read(text);
-    this.onChange();
+  choose(span) {
+    const today = dayOf(this.now());
+    this.chosen = span?.first === today && span.last === today ? null : span;
   }
 
-  step(by) {
-    this.choose(isoDay(otherDay(this.day, by)));
-  }
-
-  /** Shows the day and its sums of all devices; null: not known. */
+  /** Shows the days and their sums of all devices; null: not known. */
   show(total) {
-    const date = get("fleet-date");
-    if (document.activeElement !== date) date.value = isoDay(this.day);
-    const when = this.chosen === null ? " today" : "";
+    this.days.show(this.shown);
+    const when = this.chosen ? "" : " today";
     const text = total
       ? `${distance(total.distance_m)} in ${plural(total.trips, "trip")}${when}`
       : "";
     // It is announced: only if it has changed.
     if (get("fleet-total").textContent !== text) get("fleet-total").textContent = text;
-    const [from, to] = this.span;
-    const csv = get("fleet-csv");
-    csv.hidden = !total?.trips || total.trips > LISTED;
-    csv.href = api.fleetUrl("csv", { from, to: to - 1 });
   }
 }

@@ -26,9 +26,12 @@ function boundsOf(entries) {
 }
 
 export class FleetMap {
-  /** `onPick(device)`: a device was clicked; `onView()`: the user has moved the map. */
-  constructor({ onPick, onView, clock }) {
-    Object.assign(this, { onPick, onView, clock });
+  /**
+   * `onPick(device)`: a device was clicked; `onView()`: the user has moved the map; `onPaint()`:
+   * the map is drawn, in the colours of the theme.
+   */
+  constructor({ onPick, onView, onPaint, clock }) {
+    Object.assign(this, { onPick, onView, onPaint, clock });
     this.box = document.getElementById("fleet-map");
     this.tip = document.getElementById("fleet-tip");
     this.map = null;
@@ -86,18 +89,17 @@ export class FleetMap {
     this.sizes?.disconnect();
     this.map?.remove();
     this.map = this.scale = null;
+    this.onPaint();
     this.tip.hidden = true;
   }
 
   listen() {
     const { map } = this;
-    const byUser = () => {
+    map.on("moveend", () => {
       if (this.isMoving) return;
-      const { lat, lng } = map.getCenter();
-      this.view = `${lat.toFixed(5)},${lng.toFixed(5)},${map.getZoom()}`;
+      this.keepView();
       this.onView();
-    };
-    map.on("moveend", byUser);
+    });
     map.on("mousemove", ({ containerPoint }) => this.hover(containerPoint));
     map.on("mouseout movestart zoomstart", () => this.hover(null));
     map.on("click", ({ containerPoint }) => this.click(containerPoint));
@@ -107,6 +109,18 @@ export class FleetMap {
       if (!this.view) this.fit();
     });
     this.sizes.observe(this.box);
+  }
+
+  /** Stays with the view that the map has. */
+  keepView() {
+    const { lat, lng } = this.map.getCenter();
+    this.view = `${lat.toFixed(5)},${lng.toFixed(5)},${this.map.getZoom()}`;
+  }
+
+  /** Moves the map to bounds that are not in view. */
+  reach(bounds) {
+    if (this.map.getBounds().intersects(bounds)) return;
+    this.silently(() => this.map.panTo(bounds.getCenter(), { animate: false }));
   }
 
   /** Moves the map without taking that for the user's choice. */
@@ -136,6 +150,7 @@ export class FleetMap {
     }
     this.layer.colours();
     this.layer.draw();
+    this.onPaint();
   }
 
   /**

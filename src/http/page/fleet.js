@@ -1,13 +1,16 @@
 // The fleet: all devices on a map and in a list, live. The first view of the page.
 
+import { Area } from "./area.js";
 import { Devices } from "./devices.js";
 import { FleetData } from "./fleet-data.js";
 import { FleetDay } from "./fleet-day.js";
 import { showHelp } from "./fleet-help.js";
 import { Finder } from "./fleet-find.js";
 import { FleetMap } from "./fleet-map.js";
+import { FleetNews } from "./fleet-news.js";
 import { stateOf } from "./fleet-states.js";
 import { count, plural } from "./format.js";
+import { hashOf } from "./state.js";
 
 /** Interval at which ages and states are shown again, ms. No request is sent for it. */
 const TICK_MS = 5000;
@@ -21,9 +24,12 @@ const POLL_MS = 30_000;
 const get = (id) => document.getElementById(id);
 
 export class Fleet {
-  /** `onPick(device)`: a device was chosen; `onView(hash)`: the view has changed. */
-  constructor({ onPick, onView }) {
-    this.onView = onView;
+  /**
+   * `onPick(device)`: a device was chosen; `onTrip(segment)`: a trip or stop; `onFind(id)`: a trip
+   * by its id; `onView(hash)`: the view has changed.
+   */
+  constructor({ onPick, onTrip, onFind, onView }) {
+    Object.assign(this, { onPick, onTrip, onView });
     this.page = null;
     this.offset = 0;
     this.isShown = false;
@@ -39,6 +45,7 @@ export class Fleet {
       onChange: () => {
         this.remember();
         this.refresh();
+        if (this.hasTrips) this.trips?.follow();
       },
     });
     clock.dayWords = () => this.day.words;
@@ -46,9 +53,18 @@ export class Fleet {
     this.data = new FleetData({ onChange: (entries) => this.changed(entries) });
     const onChange = () => this.filtered();
     const onPoint = (entry, isFollowed) => this.map.point(entry, isFollowed);
-    this.map = new FleetMap({ onPick, onView: () => this.remember(), clock });
+    this.area = new Area(get("fleet-area"), () => this.inArea());
+    this.map = new FleetMap({
+      onPick, clock, onView: () => this.remember(), onPaint: () => this.paint(),
+    });
     this.list = new Devices(this.data, { onPick, onChange, onPoint, clock });
     const onFound = (entry) => this.map.point(entry, true);
+    this.news = new FleetNews(this.data, onFind);
+    /** The list of trips, once it was shown, and whether it is shown instead of the devices. */
+    this.trips = null;
+    this.hasTrips = false;
+    get("list-devices").addEventListener("click", () => this.choose(false));
+    get("list-trips").addEventListener("click", () => this.choose(true));
     this.finder = new Finder(this.data, { onPick, onPoint: onFound, clock });
     get("fleet-fit").addEventListener("click", () => {
       this.map.view = "";
@@ -84,21 +100,78 @@ export class Fleet {
     this.map.view = parameters.get("map") ?? "";
     this.list.search.value = parameters.get("q") ?? "";
     this.list.only = parameters.get("state");
-    this.day.read(parameters.get("day"));
-    const sort = parameters.get("sort") ?? "name";
+    this.day.read(parameters);
+    this.area.read(parameters.get("box"));
+    const hasTrips = parameters.get("list") === "trips";
+    const sort = (hasTrips ? null : parameters.get("sort")) ?? "name";
     this.list.choose(null);
     this.list.order(sort.replace(/^-/, ""), sort.startsWith("-"));
     get("welcome").hidden = true;
     get("fleet").hidden = false;
     this.map.open(this.page);
     this.map.applyView();
-    this.map.show(this.list.matches());
+    this.showList(hasTrips, parameters);
+    this.map.show(this.mapped());
     if (!this.map.view) this.map.fit();
     this.refresh();
     return this.load();
   }
 
-  /** Leaves only the list, at the side of a device. */
+  /** Shows the list of trips, or that of devices, which a button has chosen. */
+  async choose(hasTrips) {
+    await this.showList(hasTrips);
+    this.remember();
+  }
+
+  /** Moves the focus to a device in the list, or to the trip that was chosen in it. */
+  focus(device) {
+    if (this.hasTrips) this.trips.focus();
+    else this.list.focus(device);
+  }
+
+  /** The devices on the map: those in the list of devices, else all. */
+  mapped() {
+    return this.hasTrips ? this.data.all : this.list.matches();
+  }
+
+  /** Shows the list of trips, with these parameters of the URL if there are any, or of devices. */
+  async showList(hasTrips, parameters = null) {
+    this.hasTrips = hasTrips;
+    this.list.isIn = hasTrips ? null : this.area.contains;
+    this.list.render();
+    this.drawSoon();
+    document.body.dataset.list = hasTrips ? "trips" : "devices";
+    get("list-trips").setAttribute("aria-pressed", String(hasTrips));
+    get("list-devices").setAttribute("aria-pressed", String(!hasTrips));
+    get("fleet-trips").hidden = !hasTrips;
+    if (!hasTrips) {
+      this.trips?.paths.clear();
+      return;
+    }
+    const { FleetTrips } = await import("./fleet-trips.js");
+    this.trips ??= new FleetTrips(get("fleet-trips"), {
+      data: this.data, days: this.day, area: this.area, map: this.map, onTrip: this.onTrip,
+      onDevice: this.onPick, onView: () => this.remember(),
+    });
+    if (parameters) this.trips.read(parameters);
+    await this.trips.load();
+  }
+
+  /** Another area, which filters both lists. */
+  inArea() {
+    this.map.keepView();
+    this.list.isIn = this.hasTrips ? null : this.area.contains;
+    this.list.filtered();
+    if (this.hasTrips) this.trips.load();
+  }
+
+  /** Draws what lies on the map, which was opened, closed or drawn in other colours. */
+  paint() {
+    this.area.attach(this.map.map);
+    this.trips?.paths.draw();
+  }
+
+  /** Leaves only the list of devices, at the side of a device. */
   hide(device) {
     this.list.choose(device);
     this.isShown = false;
@@ -111,16 +184,14 @@ export class Fleet {
   hash() {
     const { sort, isDown, search, only } = this.list;
     const isDefault = sort === "name" && !isDown;
-    const values = {
-      sort: isDefault ? "" : (isDown ? "-" : "") + sort,
-      q: search.value,
-      state: only ?? "",
-      day: this.day.parameter,
+    return hashOf({
+      ...(this.hasTrips
+        ? { list: "trips", ...this.trips?.parameters() }
+        : { sort: isDefault ? "" : (isDown ? "-" : "") + sort, q: search.value, state: only ?? "" }),
+      ...this.day.parameters,
+      box: this.area.bbox,
       map: this.map.view,
-    };
-    const pairs = Object.entries(values).filter(([, value]) => value);
-    const text = ([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`;
-    return pairs.map(text).join("&");
+    });
   }
 
   remember() {
@@ -162,7 +233,7 @@ export class Fleet {
     if (!this.isShown) return;
     const { all, isLoaded, next, total } = this.data;
     this.day.show(total);
-    const shown = this.list.matches();
+    const shown = this.mapped();
     this.map.show(shown);
     const isEmpty = isLoaded && !all.length;
     get("fleet").hidden = isEmpty;
@@ -186,6 +257,7 @@ export class Fleet {
     if (this.list.only) this.list.renderSoon();
     this.drawSoon();
     this.refresh();
+    if (this.isShown && this.hasTrips) this.trips?.follow();
   }
 
   /** Shows everything in the zone and the units that were just chosen. */
@@ -194,6 +266,9 @@ export class Fleet {
     this.map.showUnits();
     this.drawSoon();
     this.refresh();
+    if (!this.isShown || !this.hasTrips) return;
+    this.trips?.renderSoon();
+    this.trips?.follow();
   }
 
   /** Reads the sums of the day if they are missing, or old and something has changed. */
@@ -205,6 +280,7 @@ export class Fleet {
 
   apply(event) {
     this.data.apply(event);
+    if (this.isShown && this.hasTrips) this.trips?.apply(event);
   }
 
   /** Reads the devices again after a time without events. */
@@ -223,5 +299,6 @@ export class Fleet {
     if (!this.isShown || (!isMissed && now - this.polledAt < POLL_MS)) return;
     this.polledAt = now;
     await this.data.reload();
+    if (this.hasTrips) await this.trips?.load();
   }
 }

@@ -1,7 +1,7 @@
 // Lookups of a trip: by time, by id, by a click.
 
 import * as api from "./api.js";
-import { chosenDay, open, pick, render, showTable } from "./device.js";
+import { hashWithTable, open, pick, render, segmentsOnMap, showTable } from "./device.js";
 import { dayOf, endOf, moment, tokenOf, visible } from "./format.js";
 import { announce } from "./frame.js";
 import { get, parts, prepared, setHash, state } from "./state.js";
@@ -52,12 +52,12 @@ function showNone(ms, { previous, next, stop }) {
   render();
   detail.none(ms, before, after, stands);
   announce(`${moment(ms)} is not covered by a trip`);
-  setHash(`#device=${tokenOf(state.device)}&at=${new Date(ms).toISOString()}`);
+  setHash(hashWithTable({ device: tokenOf(state.device), at: new Date(ms).toISOString() }));
   showTable();
-  map.showNone(chosenDay(), stands);
+  map.showNone(segmentsOnMap(), stands);
 }
 
-/** Looks up the trip of an id, in any id form. */
+/** Looks up the trip of an id, in any id form; false if that failed. */
 export async function find(id, push = true) {
   get("find-id").value = id;
   try {
@@ -65,8 +65,9 @@ export async function find(id, push = true) {
     await choose(prepared(trip), { requested_id: trip.requested_id, match: trip.match }, { push });
     announce(`${visible(id)}: ${trip.match}`);
     get("detail").scrollIntoView({ block: "nearest" });
+    return true;
   } catch (error) {
-    if (error.status === 401) return;
+    if (error.status === 401) return false;
     const titles = {
       bad_id: "Not a valid trip id",
       no_trip: "Trip not found",
@@ -80,6 +81,7 @@ export async function find(id, push = true) {
     parts.detail.fault(title ?? "The lookup failed", error.message,
       isInvalid ? { text: "Open the device with this id", run } : null);
     announce(title ?? error.message);
+    return false;
   }
 }
 
@@ -103,7 +105,7 @@ export async function choose(trip, lookup, { push = false } = {}) {
   timeline.select(trip.id);
   timeline.reveal();
   detail.trip(trip, lookup);
-  setHash(`#trip=${encodeURIComponent(trip.id)}`, push);
+  setHash(hashWithTable({ trip: trip.id }), push);
   showTable();
-  await map.show(trip, chosenDay());
+  await map.show(trip, segmentsOnMap());
 }

@@ -4,17 +4,19 @@ import * as api from "./api.js";
 import { Credits, Grid, loadVectors, world } from "./base.js";
 import { clock, distance, draw, duration, make, tokenOf } from "./format.js";
 import { metresBetween } from "./chart.js";
-import { unit } from "./settings.js";
+import { bySpeed, colourBySpeed, settings, unit } from "./settings.js";
 import { Track, classNames, css, pin, stopPin } from "./track.js";
 import { isStop } from "./trips.js";
 
 const L = window.L;
 
 const MAX_ZOOM = 18;
-/** The paths of the other trips are loaded on days with at most this many trips. */
-const MAX_TRACED = 40;
-/** Tolerance of those paths, m. */
+/** The paths of the other trips are loaded where there are at most this many. */
+const MAX_TRACED = 300;
+/** Tolerance of those paths, m; of more than `MANY` trips. */
 const TRACE_METRES = 25;
+const ROUGH_METRES = 50;
+const MANY = 40;
 
 /** Silences that lead less far than this are not drawn, m. */
 const SILENCE_METRES = 100;
@@ -55,6 +57,8 @@ export class TripMap {
     this.trip = null;
     this.path = null;
     this.dayTrips = [];
+    /** Whether trips have lines; of very many, only their starts are drawn. */
+    this.hasLines = true;
     /** Points and version of the other trips of the day, by id. */
     this.traces = new Map();
     const container = this.map.getContainer();
@@ -62,7 +66,11 @@ export class TripMap {
       container.dataset.zoom = this.map.getZoom();
       this.refine();
     });
-    document.getElementById("by-speed").addEventListener("click", () => this.colour());
+    document.getElementById("by-speed").addEventListener("click", () => colourBySpeed(!bySpeed()));
+    settings.addEventListener("colour", () => {
+      this.drawSelected();
+      this.showLegend();
+    });
     new ResizeObserver(() => this.map.invalidateSize({ animate: false })).observe(
       this.map.getContainer(),
     );
@@ -117,31 +125,28 @@ export class TripMap {
     this.showLegend();
   }
 
-  /** Shows the path by its speed, or in one colour. */
-  colour() {
-    this.track.isColoured = !this.track.isColoured;
-    document.getElementById("by-speed").setAttribute("aria-pressed", this.track.isColoured);
-    this.drawSelected();
-    this.showLegend();
-  }
-
   showLegend() {
     const legend = document.getElementById("speed-legend");
-    document.getElementById("by-speed").hidden = !this.trip;
-    legend.hidden = !this.trip || !this.track.isColoured;
+    const button = document.getElementById("by-speed");
+    button.hidden = !this.trip;
+    button.setAttribute("aria-pressed", bySpeed());
+    legend.hidden = !this.trip || !bySpeed();
     const items = classNames().map((name, at) =>
       make("li", "", [make("i", `key speed-${at}`, [], { "aria-hidden": "true" }), name]));
     legend.replaceChildren(...items);
   }
 
-  /** Shows the other trips and the stops of a day; trips first as straight lines. */
+  /** Shows the other trips and the stops of days; trips first as straight lines. */
   showDay(segments) {
+    const trips = segments.filter((segment) => !isStop(segment));
     this.dayTrips = segments;
+    // Of more trips, straight lines would be a tangle.
+    this.hasLines = trips.length <= MAX_TRACED;
     this.drawDay();
     this.tracing?.abort();
     this.tracing = new AbortController();
-    const trips = segments.filter((segment) => !isStop(segment));
-    if (trips.length <= MAX_TRACED) this.trace(trips, this.tracing.signal);
+    if (this.hasLines) this.trace(trips, this.tracing.signal);
+    else this.state.textContent = `No paths for more than ${MAX_TRACED} trips: choose a day`;
   }
 
   drawDay() {
@@ -150,7 +155,7 @@ export class TripMap {
     const style = { color: css("--other"), weight: 2, opacity: 0.7 };
     let before = null;
     for (const segment of this.dayTrips) {
-      if (before) this.drawSilence(before, segment);
+      if (before && this.hasLines) this.drawSilence(before, segment);
       before = segment;
       if (isStop(segment)) {
         this.drawStop(segment);
@@ -159,9 +164,12 @@ export class TripMap {
       if (segment.id === this.trip?.id) continue;
       const ends = [segment.start, segment.end].map(({ lat, lon }) => [lat, lon]);
       const points = this.traces.get(segment.id)?.points;
-      const line = L.polyline(points ?? ends, { ...style, dashArray: points ? null : "2 5" });
       const dot = L.circleMarker(ends[0], { ...style, radius: 4, fillOpacity: 0.6 });
-      for (const layer of [line, dot]) {
+      const layers = [dot];
+      if (points || this.hasLines) {
+        layers.push(L.polyline(points ?? ends, { ...style, dashArray: points ? null : "2 5" }));
+      }
+      for (const layer of layers) {
         layer.bindTooltip(`Trip ${clock(segment.startMs)} to ${clock(segment.endMs)}, ` +
           distance(segment.distance_m), { sticky: true });
         layer.on("click", () => this.onPick(segment.id));
@@ -200,14 +208,19 @@ export class TripMap {
     );
     if (!wanted.length) return;
     const options = {
-      from: wanted[0].startMs, to: wanted.at(-1).startMs, limit: MAX_TRACED, metres: TRACE_METRES,
+      from: wanted[0].startMs, to: wanted.at(-1).startMs, limit: MAX_TRACED,
+      metres: trips.length > MANY ? ROUGH_METRES : TRACE_METRES,
     };
     try {
-      const found = await api.paths(tokenOf(wanted[0].device_id), options, signal);
-      for (const { id, version, path } of found.trips) {
-        const points = path.coordinates.map(([lon, lat]) => [lat, lon]);
-        this.traces.set(id, { points, version });
-      }
+      let cursor = null;
+      do {
+        const found = await api.paths(tokenOf(wanted[0].device_id), { ...options, cursor }, signal);
+        for (const { id, version, path } of found.trips) {
+          const points = path.coordinates.map(([lon, lat]) => [lat, lon]);
+          this.traces.set(id, { points, version });
+        }
+        cursor = found.next;
+      } while (cursor);
     } catch {
       return;
     }

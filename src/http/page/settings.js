@@ -8,19 +8,24 @@ export const UNITS = {
   mi: { metres: 1609.344, name: "mi", small: 0.3048, smallName: "ft", speed: "mph" },
 };
 
-/** Dispatches `change` when a setting has changed. */
+/** Dispatches `colour` when the colour of paths was chosen, `change` for any other setting. */
 export const settings = new EventTarget();
 
 let units = "km";
+let isBySpeed = false;
 
 /** The units of distance and speed. */
 export const unit = () => UNITS[units];
+
+/** Whether paths have the colours of their speeds. */
+export const bySpeed = () => isBySpeed;
 
 /** The settings that are not defaults, as parameters of the URL. */
 function parameters() {
   const found = {};
   if (zone() !== ownZone()) found.tz = zone();
   if (units !== "km") found.units = units;
+  if (isBySpeed) found.colour = "speed";
   return found;
 }
 
@@ -31,9 +36,9 @@ export function withSettings(hash) {
   return parts.length ? `#${parts.join("&")}` : "";
 }
 
-/** The parameters of the fragment of the URL. */
-export const hashParameters = () =>
-  new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
+/** The parameters of a fragment, or of that of the URL. */
+export const hashParameters = (hash = location.hash) =>
+  new URLSearchParams(hash.slice(1).replaceAll("+", "%2B"));
 
 /** Takes over the settings of the URL; returns whether one of them has changed. */
 export function readSettings() {
@@ -41,13 +46,22 @@ export function readSettings() {
   const before = JSON.stringify(parameters());
   if (!setZone(found.get("tz") ?? ownZone())) setZone(ownZone());
   units = found.get("units") === "mi" ? "mi" : "km";
+  isBySpeed = found.get("colour") === "speed";
   return JSON.stringify(parameters()) !== before;
 }
 
-function change() {
-  const kept = location.hash.slice(1).split("&").filter((part) => !/^(tz|units)=/.test(part));
+/** Puts the settings into the URL, and reports that one has changed. */
+function change(event = "change") {
+  const kept = location.hash.slice(1).split("&")
+    .filter((part) => !/^(tz|units|colour)=/.test(part));
   history.replaceState(null, "", withSettings(kept.join("&")) || location.pathname);
-  settings.dispatchEvent(new Event("change"));
+  settings.dispatchEvent(new Event(event));
+}
+
+/** Shows paths in the colours of their speeds, or in one. */
+export function colourBySpeed(isOn) {
+  isBySpeed = isOn;
+  change("colour");
 }
 
 /** Sets up the two lists of choices in the header. */

@@ -1,6 +1,5 @@
 // What the page shows, for the modules that change it, and its parts.
 
-import { isoDay, tokenOf } from "./format.js";
 import { withSettings } from "./settings.js";
 import { Trips, timed } from "./trips.js";
 
@@ -29,8 +28,13 @@ export function setHash(hash, push = false) {
   history[push ? "pushState" : "replaceState"](null, "", wanted || location.pathname);
 }
 
-/** The fragment of a day of a device. */
-export const dayHash = (device, day) => `#device=${tokenOf(device)}&day=${isoDay(day)}`;
+/** A fragment of a URL with these parameters, without those that are empty. */
+export function hashOf(parameters) {
+  const pairs = Object.entries(parameters).filter(([, value]) => value);
+  const encoded = (value) => encodeURIComponent(value).replace(/%2C|%3A/g, decodeURIComponent);
+  const text = ([name, value]) => `${name}=${encoded(value)}`;
+  return pairs.length ? `#${pairs.map(text).join("&")}` : "";
+}
 
 /** A trip with its times as ms, and `open` by the server's clock if the answer has none. */
 export function prepared(trip) {

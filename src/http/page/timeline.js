@@ -28,6 +28,8 @@ export class Timeline {
     this.cursorMs = null;
     this.selected = null;
     this.day = null;
+    /** The chosen span of days, `{first, last, onMap}`; null: a day. */
+    this.span = null;
     this.grid = draw("svg", { class: "grid", "aria-hidden": "true" });
     get("zoom-in").addEventListener("click", () => this.zoom(0.5));
     get("zoom-out").addEventListener("click", () => this.zoom(2));
@@ -47,6 +49,13 @@ export class Timeline {
     this.middleMs = day === null ? null : startOf(day) + DAY / 2;
   }
 
+  /** The days that the table shows: the span if the chosen day is in it, else that day. */
+  get tableDays() {
+    const { day, span } = this;
+    const isIn = span && day !== null && day >= span.first && day <= span.last;
+    return isIn ? span : { first: day, last: day, onMap: null };
+  }
+
   /** Removes the lanes, which `render` makes again: in another zone, days are others. */
   forgetLanes() {
     this.lanes.clear();
@@ -60,7 +69,7 @@ export class Timeline {
     this.shownDays = MORE_DAYS;
     this.cursorMs = null;
     this.selected = null;
-    this.day = null;
+    this.day = this.span = null;
   }
 
   /** Number of loaded days that are not shown yet. */
@@ -76,7 +85,8 @@ export class Timeline {
   /** Draws the loaded trips; `into`: see `Lane.show`. */
   render(into) {
     this.days = this.trips.days(this.day);
-    const index = [...this.days.keys()].indexOf(this.day);
+    const { first, last } = this.tableDays;
+    const index = [...this.days.keys()].findLastIndex((day) => day >= first && day <= last);
     this.shownDays = Math.max(this.shownDays, index + 1);
     document.getElementById("zoom-fit").textContent = duration(this.view.to - this.view.from);
     const wanted = [...this.days].slice(0, this.shownDays);
@@ -86,7 +96,8 @@ export class Timeline {
       if (!this.lanes.has(day)) this.lanes.set(day, new Lane(day));
       const lane = this.lanes.get(day);
       lane.show(trips, this.view, this.selected, into);
-      lane.label.setAttribute("aria-current", day === this.day ? "date" : "false");
+      const isChosen = day >= first && day <= last;
+      lane.label.setAttribute("aria-current", isChosen ? "date" : "false");
       els.push(lane.el);
     }
     const shown = new Set(wanted.map(([day]) => day));

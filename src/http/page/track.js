@@ -2,7 +2,7 @@
 
 import { indexAt, speedsOf } from "./chart.js";
 import { clock, draw, inUnit } from "./format.js";
-import { unit } from "./settings.js";
+import { bySpeed, unit } from "./settings.js";
 
 const L = window.L;
 
@@ -73,7 +73,6 @@ export class Track {
     this.map = map;
     this.layer = L.layerGroup().addTo(map);
     this.arrows = L.layerGroup().addTo(map);
-    this.isColoured = false;
     this.trip = null;
     this.path = null;
     map.on("zoomend", () => this.drawArrows());
@@ -119,7 +118,7 @@ export class Track {
     const { points, path, layer } = this;
     const weight = points.length > 5000 ? 2.5 : 4;
     const style = { color: css("--chosen"), weight, ...(path ? {} : { dashArray: "2 6" }) };
-    const isColoured = this.isColoured && path;
+    const isColoured = bySpeed() && path;
     const line = isColoured
       ? L.featureGroup(this.coloured(weight))
       : L.polyline(points, style);

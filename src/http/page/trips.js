@@ -85,9 +85,9 @@ export class Trips {
     return sorted.findLast((trip) => trip.endMs < ms) ?? null;
   }
 
-  /** Trips and stops that overlap a day, ordered by start. */
-  inDay(day) {
-    const [from, to] = [startOf(day), endOf(day)];
+  /** Trips and stops that overlap a day or a span of days, ordered by start. */
+  inDays(first, last) {
+    const [from, to] = [startOf(first), endOf(last)];
     return this.sorted().filter((segment) => segment.startMs < to && segment.endMs >= from);
   }
 

@@ -166,6 +166,28 @@ impl Browser {
         self.wait(self.client().perform_actions(click)).unwrap();
     }
 
+    /// Drags over an element, from one share of its width and height to another.
+    #[track_caller]
+    pub fn drag(&self, css: &str, from: [f64; 2], to: [f64; 2]) {
+        let script = "
+            const box = document.querySelector(arguments[0]).getBoundingClientRect();
+            return [box.left, box.top, box.width, box.height];";
+        let found = self.js(script, &[json!(css)]);
+        let number = |at: usize| found[at].as_f64().unwrap();
+        let duration = Some(Duration::ZERO);
+        let move_to = |[x, y]: [f64; 2]| PointerAction::MoveTo {
+            duration,
+            x: number(0) + number(2) * x,
+            y: number(1) + number(3) * y,
+        };
+        let drag = MouseActions::new("mouse".to_owned())
+            .then(move_to(from))
+            .then(PointerAction::Down { button: MOUSE_BUTTON_LEFT })
+            .then(move_to(to))
+            .then(PointerAction::Up { button: MOUSE_BUTTON_LEFT });
+        self.wait(self.client().perform_actions(drag)).unwrap();
+    }
+
     /// Turns the wheel over an element: down for a positive number of pixels.
     #[track_caller]
     pub fn wheel(&self, css: &str, pixels: i32) {

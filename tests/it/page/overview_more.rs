@@ -9,6 +9,7 @@ use tstar::internals::model::time::format_time;
 use super::browser::Browser;
 use super::overview::{HOUR, now_ms, reads, recent, rows, three, until_drawn, until_listed};
 use super::serve::Serve;
+use super::spans::texts_of;
 use super::trip::save;
 use super::world::{World, on_both};
 use super::{opened, stored};
@@ -251,14 +252,12 @@ fn the_kilometres_of_another_day_are_shown_and_downloaded() {
     browser.goto(&serve.url(&format!("#day={day}")));
     browser.until("document.querySelector('#fleet-total').textContent.endsWith('in 1 trip')");
     assert_eq!(browser.value("document.querySelector('#fleet-date').value"), day);
-    let csv = "(() => {
-        const asked = new XMLHttpRequest();
-        asked.open('GET', document.querySelector('#fleet-csv').href, false);
-        asked.send();
-        return asked.responseText.trim().split('\\n').length;
-    })()";
-    assert_eq!(browser.value(csv), 2, "a header and a trip");
+    browser.click("#list-trips");
+    browser.until_says("#fleet-trips-state", "1 trip of 1 device");
+    let csv = texts_of(&browser, "#fleet-trips-links a[href*='.csv']");
+    assert_eq!(csv[0].trim().lines().count(), 2, "a header and a trip");
     browser.picture("another-day");
+    browser.click("#list-devices");
     // Back to today, which the URL does not name.
     while browser.value("location.hash.includes('day=')") == true {
         browser.click("#fleet-after");
