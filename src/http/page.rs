@@ -95,6 +95,7 @@ assets! {
     "page/" "live.js": "text/javascript; charset=utf-8",
     "page/" "lookups.js": "text/javascript; charset=utf-8",
     "page/" "map.js": "text/javascript; charset=utf-8",
+    "page/" "marks.js": "text/javascript; charset=utf-8",
     "page/" "pmtiles.js": "text/javascript; charset=utf-8",
     "page/" "replay.js": "text/javascript; charset=utf-8",
     "page/" "rows.js": "text/javascript; charset=utf-8",

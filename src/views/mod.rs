@@ -14,6 +14,7 @@ mod geo;
 mod json;
 mod moving;
 mod parquet;
+mod path_marks;
 mod simplify;
 pub mod table;
 mod tag_json;

@@ -15,19 +15,30 @@ const DEGREE_M: f64 = 6_371_008.8 * std::f64::consts::PI / 180.0;
 /// sleeve-fitting polyline simplification algorithms", 1997).
 #[must_use]
 pub fn simplify(path: &Path, tolerance_m: f64) -> Path {
+    simplify_between(path, tolerance_m, &[])
+}
+
+/// The same, but that the first and the last sample of each of `parts`, which ascend, are retained.
+pub(super) fn simplify_between(path: &Path, tolerance_m: f64, parts: &[(usize, usize)]) -> Path {
     let first = *path.first();
     let (mut retained, mut before) = (vec![first], first);
     let mut sleeve = Sleeve::new(&first);
-    for sample in path.iter().skip(1) {
+    let mut ends = parts.iter().flat_map(|&(first, last)| [first, last]).peekable();
+    for (nth, sample) in path.iter().enumerate().skip(1) {
         if !sleeve.admit(&sample, tolerance_m) {
             retained.push(before);
             sleeve = Sleeve::new(&before);
             let is_admitted = sleeve.admit(&sample, tolerance_m);
             debug_assert!(is_admitted, "a new sleeve admits every sample");
         }
+        while ends.next_if(|end| *end < nth).is_some() {}
+        if ends.next_if_eq(&nth).is_some() {
+            retained.push(sample);
+            sleeve = Sleeve::new(&sample);
+        }
         before = sample;
     }
-    if path.len() > 1 {
+    if retained.last().is_some_and(|last| last.time_ms < before.time_ms) {
         retained.push(before);
     }
     Path::from_sorted(retained).expect("the first sample is retained")
@@ -135,6 +146,17 @@ mod tests {
         let corner = [(52.0, 13.0), (52.0, 13.1), (52.1, 13.1)];
         assert_eq!(check(&corner, 5.0), 3);
         assert_eq!(check(&corner[..1], 5.0), 1);
+    }
+
+    #[test]
+    fn the_ends_of_parts_are_retained() {
+        let straight: Vec<_> = (0..100).map(|n| (52.0, 13.0 + f64::from(n) / 1e4)).collect();
+        let times = |parts: &[(usize, usize)]| {
+            let retained = simplify_between(&path(&straight), 5.0, parts);
+            retained.iter().map(|sample| sample.time_ms.ms() / 1000).collect::<Vec<_>>()
+        };
+        assert_eq!(times(&[]), [0, 99]);
+        assert_eq!(times(&[(0, 1), (1, 2), (40, 41), (98, 99)]), [0, 1, 2, 40, 41, 98, 99]);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::fields::trip_fields;
+use super::simplify::simplify_between;
 use super::tag_json::TagValues;
-use super::{ViewError, simplify};
+use super::{ViewError, path_marks, simplify};
 use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
@@ -56,7 +57,7 @@ pub struct LatLon {
     pub lon: f64,
 }
 
-/// The samples of a trip as columns of equal length.
+/// The samples of a trip as columns of equal length, and what stands out among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct PathJson {
     /// Device times.
@@ -68,6 +69,11 @@ pub struct PathJson {
     pub speed_mps: Vec<Option<f64>>,
     /// Reported headings, degrees clockwise from north.
     pub heading_deg: Vec<Option<f64>>,
+    /// Times of both ends of each jump, at most 1000: the fastest. All of them are in the path.
+    pub jumps: Vec<[String; 2]>,
+    /// First and last time of each late part, at most 1000: the longest. Its samples arrived after
+    /// a later one.
+    pub late: Vec<[String; 2]>,
 }
 
 /// How the time of an id relates to the trip that covers it.
@@ -224,7 +230,7 @@ impl TripJson {
     pub(crate) fn detailed(row: &TripRow, detail: Detail) -> Result<Self, ViewError> {
         let mut trip = Self::from_row(row)?;
         if detail.path {
-            trip.path = Some(PathJson::from_path(&read_path(row, &trip.id, detail.simplify_m)?));
+            trip.path = Some(PathJson::from_row(row, &trip.id, detail.simplify_m)?);
         }
         Ok(trip)
     }
@@ -254,16 +260,23 @@ pub(super) fn reading(kind: ReadingKind, sample: &Sample) -> Option<f64> {
 }
 
 impl PathJson {
-    /// The columns of a path.
-    #[must_use]
-    pub fn from_path(path: &Path) -> Self {
-        let mut columns = Self::default();
+    /// The columns of the path of a row. `tolerance_m`, in metres, simplifies it, but for jumps.
+    fn from_row(row: &TripRow, id: &str, tolerance_m: Option<f64>) -> Result<Self, ViewError> {
+        let whole = read_path(row, id, None)?;
+        let jumps = path_marks::jumps(&whole, row.jumps.map_or(0, i32::unsigned_abs) as usize);
+        let late = path_marks::late_parts(&whole);
+        let [jump_times, late] = [&jumps, &late].map(|parts| path_marks::times(&whole, parts));
+        let mut columns = Self { jumps: jump_times, late, ..Self::default() };
+        let path = match tolerance_m {
+            Some(tolerance_m) => simplify_between(&whole, tolerance_m, &jumps),
+            None => whole,
+        };
         for sample in path.iter() {
             columns.times.push(format_time(sample.time_ms.ms()));
             columns.coordinates.push([sample.lon(), sample.lat()]);
             columns.speed_mps.push(reading(ReadingKind::Speed, &sample));
             columns.heading_deg.push(reading(ReadingKind::Heading, &sample));
         }
-        columns
+        Ok(columns)
     }
 }

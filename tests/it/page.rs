@@ -16,6 +16,7 @@ mod looks;
 mod lookup;
 mod many;
 mod map;
+mod marks;
 mod news;
 mod overview;
 mod overview_more;

@@ -1,6 +1,7 @@
 // Speed chart of a trip. Each bin of time shows its maximum, so that no peak is lost.
 
 import { clock, draw, inUnit, make, speed } from "./format.js";
+import { marksOf } from "./marks.js";
 import { unit } from "./settings.js";
 
 const WIDE = 320;
@@ -15,6 +16,8 @@ export function speedsOf(path) {
     const metres = metresBetween(path.coordinates[at], path.coordinates[at + 1]);
     return (metres * 1000) / (ms - times[at]);
   });
+  // That of a jump is not one.
+  for (const [, to] of path.jumps) mps[indexAt(times, Date.parse(to)) - 1] = null;
   // The first point gets the speed of the second.
   return { times, mps: mps.length ? [mps[0], ...mps] : [null], isReported };
 }
@@ -74,7 +77,7 @@ export function chart(path, { onPoint, onSeek }) {
   );
   const pointer = draw("line", { class: "pointer", y1: 0, y2: HIGH, visibility: "hidden" });
   const replayed = draw("line", { class: "replayed", y1: 0, y2: HIGH, visibility: "hidden" });
-  svg.append(pointer, replayed);
+  svg.append(...drawMarks(marksOf(path), times), pointer, replayed);
   const label = make("span", "chart-now", isReported ? "as reported" : "from distances");
   listen(svg, pointer, { times, mps, label, idle: label.textContent, onPoint, onSeek });
   const scaleText = make("span", "", `0–${scale} ${unit().speed}`);
@@ -90,6 +93,27 @@ export function chart(path, { onPoint, onSeek }) {
     replayed.setAttribute("x2", at);
   };
   return figure;
+}
+
+/** Late parts as hatched bars along the bottom, jumps as dashed lines from top to bottom. */
+function drawMarks({ jumps, late }, times) {
+  const long = Math.max(times.at(-1) - times[0], 1);
+  const x = (ms) => ((ms - times[0]) / long) * WIDE;
+  const named = (el, text) => {
+    const title = draw("title");
+    title.textContent = text;
+    el.append(title);
+    return el;
+  };
+  const bars = late.map(({ fromMs, toMs, text }) => {
+    const wide = Math.max(x(toMs) - x(fromMs), 2);
+    return named(draw("line", {
+      class: "late", x1: x(fromMs), x2: x(fromMs) + wide, y1: HIGH - 3, y2: HIGH - 3,
+    }), text);
+  });
+  const lines = jumps.map(({ fromMs, text }) =>
+    named(draw("line", { class: "jump", x1: x(fromMs), x2: x(fromMs), y1: 0, y2: HIGH }), text));
+  return [...bars, ...lines];
 }
 
 function listen(svg, pointer, { times, mps, label, idle, onPoint, onSeek }) {

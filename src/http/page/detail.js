@@ -6,6 +6,7 @@ import {
   count, dayOf, distance, duration, isoDay, make, minute, moment, plural, speed, visible, zone,
 } from "./format.js";
 import { history } from "./history.js";
+import { markList, marksOf } from "./marks.js";
 import { Replay } from "./replay.js";
 import { withSettings } from "./settings.js";
 import { Tags } from "./tags.js";
@@ -64,6 +65,8 @@ async function copied(text, el) {
 }
 
 export class Detail {
+  onId; onTrip; onPoint; onReplay; onPlay; onTags;
+
   /**
    * `onId(id)`: looks up an id; `onTrip(trip)`: selects a trip; `onPoint(ms)`: marks a time;
    * `onReplay(ms)`: shows a time of the replay; `onPlay()`: it is about to run; `onTags()`: the
@@ -144,6 +147,7 @@ export class Detail {
     this.replay.show();
   }
 
+  /** @param {{ at?: number, requested_id?: string, match?: string }} lookup */
   lookup({ at, requested_id: id, match }) {
     if (at !== undefined && at !== null) {
       return make("p", "asked", [make("b", "", moment(at)), " is covered by"]);
@@ -235,7 +239,8 @@ export class Detail {
       onPoint: this.onPoint,
       onSeek: (ms) => this.replay?.seek(ms),
     });
-    this.chartBox.replaceChildren(this.speeds);
+    const marks = markList(marksOf(path), (ms) => this.replay?.seek(ms));
+    this.chartBox.replaceChildren(...[this.speeds, marks].filter(Boolean));
     if (this.replay?.isActive) this.speeds.setReplay?.(this.replay.ms);
   }
 

@@ -34,6 +34,7 @@ const { detail, map, timeline, table } = Object.assign(parts, {
     onPick: (id) => pickSegment(state.trips.byId.get(id)),
     onPath: (trip, path) => detail.path(trip, path),
     onSeek: (ms) => detail.replay?.seek(ms),
+    onMarks: (marks) => timeline.setMarks(marks),
   }),
   timeline: new Timeline({
     onLookup: lookUpSoon,

@@ -26,6 +26,7 @@ export class Lane {
     this.skipped = draw("rect", { class: "skipped", y: 0, height: "100%" });
     this.barLayer = draw("g");
     this.markLayer = draw("g", { class: "marks" });
+    this.pathLayer = draw("g");
     this.hover = draw("line", { class: "hover", y1: 0, y2: "100%", visibility: "hidden" });
     this.cursor = draw("line", { class: "cursor", y1: 0, y2: "100%", visibility: "hidden" });
     this.track = draw("svg", {
@@ -38,7 +39,7 @@ export class Lane {
       "aria-orientation": "horizontal",
     });
     this.replay = draw("line", { class: "replayed", y1: 0, y2: "100%", visibility: "hidden" });
-    this.track.append(this.skipped, this.barLayer, this.markLayer, this.hover, this.cursor,
+    this.track.append(this.skipped, this.barLayer, this.pathLayer, this.markLayer, this.hover, this.cursor,
       this.replay);
     this.el = make("div", "lane", [this.label, this.track]);
   }
@@ -137,6 +138,20 @@ export class Lane {
       bar.rect.remove();
       winner?.classList.remove("joined");
     }, MERGE_MS);
+  }
+
+  /** Marks the jumps of a path, across its bar, and its late parts, below. */
+  setMarks({ jumps, late }) {
+    const x = (ms) => this.at(Math.min(Math.max(ms, this.startMs), this.endMs), this.view);
+    const isHere = ({ fromMs, toMs }) => toMs >= this.startMs && fromMs < this.endMs;
+    const line = (kind, from, to, y1, y2) =>
+      draw("line", { class: kind, x1: `${from}%`, x2: `${to}%`, y1, y2 });
+    // A part of one sample is seen as well.
+    const bars = late.filter(isHere).map(({ fromMs, toMs }) =>
+      line("late", x(fromMs), Math.max(x(toMs), x(fromMs) + 0.4), 32.5, 32.5));
+    const ticks = jumps.filter(isHere).map(({ fromMs }) =>
+      line("jump", x(fromMs), x(fromMs), 12, 32));
+    this.pathLayer.replaceChildren(...bars, ...ticks);
   }
 
   has(ms) {

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { Credits, Grid, loadVectors, world } from "./base.js";
 import { clock, distance, draw, duration, make, tokenOf } from "./format.js";
 import { metresBetween } from "./chart.js";
+import { markCounts } from "./marks.js";
 import { bySpeed, colourBySpeed, settings, unit } from "./settings.js";
 import { Track, classNames, css, pin, stopPin } from "./track.js";
 import { isStop } from "./trips.js";
@@ -34,7 +35,8 @@ export function toleranceAt(zoom, lat) {
 export class TripMap {
   /**
    * `onPick(id)`: a trip or stop was clicked; `onPath(trip, path)`: the selected path was loaded;
-   * `onSeek(ms)`: a time of the selected trip was clicked.
+   * `onSeek(ms)`: a time of the selected trip was clicked; `onMarks(marks)`: what stands out on
+   * the path that is shown.
    */
   constructor(callbacks) {
     Object.assign(this, callbacks);
@@ -48,7 +50,6 @@ export class TripMap {
       attributionControl: false,
       zoomSnap: 0.5,
     }).setView([25, 10], 2);
-    this.showUnits();
     this.map.createPane("grid").style.zIndex = 250;
     this.base = L.layerGroup().addTo(this.map);
     this.others = L.layerGroup().addTo(this.map);
@@ -134,6 +135,11 @@ export class TripMap {
     const items = classNames().map((name, at) =>
       make("li", "", [make("i", `key speed-${at}`, [], { "aria-hidden": "true" }), name]));
     legend.replaceChildren(...items);
+    const marks = document.getElementById("mark-legend");
+    const counts = markCounts(this.track.marks);
+    marks.hidden = !counts.length;
+    marks.replaceChildren(...counts.map((content) => make("li", "", content)));
+    this.onMarks(this.track.marks);
   }
 
   /** Shows the other trips and the stops of days; trips first as straight lines. */
@@ -305,6 +311,7 @@ export class TripMap {
 
   drawSelected() {
     this.track.show(this.trip, this.path, (ms) => this.onSeek(ms));
+    this.showLegend();
   }
 
   /** Marks the position of the selected trip at a time; null removes the mark. */

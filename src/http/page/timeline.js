@@ -12,11 +12,14 @@ const MIN_VIEW = 10 * MINUTE;
 const MORE_DAYS = 14;
 
 export class Timeline {
+  onLookup; onDay; onEnter; trips; days; grid;
+
   /**
    * `onLookup(ms, isSettled)`: looks up a chosen time; `onDay(day)`: shows a day; `onEnter()`:
    * moves to the trip.
    */
   constructor({ onLookup, onDay, onEnter }) {
+    /** @type {(id: string) => any} */
     const get = (id) => document.getElementById(id);
     Object.assign(this, { onLookup, onDay, onEnter });
     this.root = get("lanes");
@@ -30,6 +33,7 @@ export class Timeline {
     this.day = null;
     /** The chosen span of days, `{first, last, onMap}`; null: a day. */
     this.span = null;
+    this.marks = { jumps: [], late: [] };
     this.grid = draw("svg", { class: "grid", "aria-hidden": "true" });
     get("zoom-in").addEventListener("click", () => this.zoom(0.5));
     get("zoom-out").addEventListener("click", () => this.zoom(2));
@@ -96,6 +100,7 @@ export class Timeline {
       if (!this.lanes.has(day)) this.lanes.set(day, new Lane(day));
       const lane = this.lanes.get(day);
       lane.show(trips, this.view, this.selected, into);
+      lane.setMarks(this.marks);
       const isChosen = day >= first && day <= last;
       lane.label.setAttribute("aria-current", isChosen ? "date" : "false");
       els.push(lane.el);
@@ -127,6 +132,14 @@ export class Timeline {
     if (this.cursorMs !== null && dayOf(this.cursorMs) !== day) this.cursorMs = null;
     this.render();
     this.scrollTo(day);
+  }
+
+  /** Marks the jumps and late parts of the selected trip. */
+  setMarks(marks) {
+    this.marks = marks;
+    for (const lane of this.lanes.values()) lane.setMarks(marks);
+    document.getElementById("key-jump").hidden = !marks.jumps.length;
+    document.getElementById("key-late").hidden = !marks.late.length;
   }
 
   /** Marks the time of the replay, or none with null. */

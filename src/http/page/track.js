@@ -2,6 +2,7 @@
 
 import { indexAt, speedsOf } from "./chart.js";
 import { clock, draw, inUnit } from "./format.js";
+import { MAX_LISTED, marksOf } from "./marks.js";
 import { bySpeed, unit } from "./settings.js";
 
 const L = window.L;
@@ -75,6 +76,7 @@ export class Track {
     this.arrows = L.layerGroup().addTo(map);
     this.trip = null;
     this.path = null;
+    this.marks = marksOf(null);
     map.on("zoomend", () => this.drawArrows());
   }
 
@@ -82,11 +84,14 @@ export class Track {
   show(trip, path, onPick) {
     Object.assign(this, { trip, path, onPick });
     this.times = path?.times.map((time) => Date.parse(time)) ?? null;
+    this.marks = marksOf(path);
+    this.jumpEnds = new Set(this.marks.jumps.map(({ toMs }) => toMs));
     this.draw();
   }
 
   clear() {
     this.trip = this.path = this.times = null;
+    this.marks = marksOf(null);
     this.layer.clearLayers();
     this.arrows.clearLayers();
   }
@@ -100,6 +105,7 @@ export class Track {
       ? path.coordinates.map(([lon, lat]) => [lat, lon])
       : [[trip.start.lat, trip.start.lon], [trip.end.lat, trip.end.lon]];
     this.drawLine();
+    if (path) this.drawMarks();
     const ends = [this.points[0], this.points.at(-1)];
     lettered(ends[1], "B", "end", `End, ${clock(trip.endMs)}`).addTo(layer);
     lettered(ends[0], "A", "start", `Start, ${clock(trip.startMs)}`).addTo(layer);
@@ -121,9 +127,49 @@ export class Track {
     const isColoured = bySpeed() && path;
     const line = isColoured
       ? L.featureGroup(this.coloured(weight))
-      : L.polyline(points, style);
+      : L.polyline(path ? this.lines(this.times[0], this.times.at(-1)) : points, style);
     line.on("click", ({ latlng }) => this.onPick(this.timeNear(latlng)));
     line.addTo(layer);
+  }
+
+  /** The path between two times, as lines that end where it jumps. */
+  lines(fromMs, toMs) {
+    const lines = [[this.positionAt(fromMs)]];
+    for (let at = indexAt(this.times, fromMs); this.times[at] <= toMs; at += 1) {
+      if (this.jumpEnds.has(this.times[at])) lines.push([]);
+      lines.at(-1).push(this.points[at]);
+    }
+    lines.at(-1).push(this.positionAt(toMs));
+    return lines;
+  }
+
+  /** Jumps: a dotted line with a triangle. Late parts: dashes along the line, with rings at ends. */
+  drawMarks() {
+    const { jumps, late } = this.marks;
+    const dotted = { color: css("--text"), weight: 2, dashArray: "1 6", lineCap: "round" };
+    jumps.forEach(({ fromMs, toMs, text }, nth) => {
+      const ends = [this.positionAt(fromMs), this.positionAt(toMs)];
+      L.polyline(ends, dotted).bindTooltip(text, { sticky: true }).addTo(this.layer);
+      if (nth >= MAX_LISTED) return;
+      const middle = L.latLngBounds(ends).getCenter();
+      const sign = draw("text", { y: 6, "text-anchor": "middle" });
+      sign.textContent = "!";
+      const marker = pin(middle, "jump", text, [draw("path", { d: "M0-10 10 8H-10Z" }), sign]);
+      marker.options.zIndexOffset = 450;
+      marker.addTo(this.layer);
+    });
+    const dashes = { color: css("--surface"), weight: 2, dashArray: "2 6", lineCap: "butt" };
+    const ring = { color: css("--text"), fillColor: css("--surface"), fillOpacity: 1, weight: 1.5 };
+    late.forEach(({ fromMs, toMs, text }, nth) => {
+      const lines = this.lines(fromMs, toMs);
+      const shapes = [L.polyline(lines, dashes)];
+      if (nth < MAX_LISTED) {
+        for (const end of [lines[0][0], lines.at(-1).at(-1)]) {
+          shapes.push(L.circleMarker(end, { ...ring, radius: 3.5 }));
+        }
+      }
+      for (const shape of shapes) shape.bindTooltip(text, { sticky: true }).addTo(this.layer);
+    });
   }
 
   /** A line for each class of speed; the speed of a piece is that at its end. */
@@ -133,6 +179,10 @@ export class Track {
     let before = NaN;
     this.points.forEach((point, at) => {
       if (!at) return;
+      if (this.jumpEnds.has(this.times[at])) {
+        before = NaN;
+        return;
+      }
       const name = classOf(mps[at]) ?? "unknown";
       if (!lines.has(name)) lines.set(name, []);
       const pieces = lines.get(name);
@@ -159,6 +209,7 @@ export class Track {
     let next = ARROW_PX / 2;
     const lines = [];
     for (let at = 1; at < pixels.length && lines.length < MAX_ARROWS; at += 1) {
+      if (this.jumpEnds.has(this.times[at])) continue;
       const [a, b] = [pixels[at - 1], pixels[at]];
       const long = a.distanceTo(b);
       const ahead = b.subtract(a).divideBy(long || 1);
