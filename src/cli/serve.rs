@@ -62,9 +62,10 @@ pub(crate) async fn run(args: &ServeArgs, context: &Context) -> anyhow::Result<(
     if settings.url()?.path().is_some() {
         settings.reader().await?;
     }
+    let options = options(&settings)?;
     let listener = bind(address).await?;
     let stop = stop::on_signals(PartialResult::Nothing)?;
-    let server = HttpServer::start(listener, &settings, None, stop)?;
+    let server = HttpServer::start(listener, options, None, stop)?;
     server.ended().await;
     Ok(())
 }
@@ -79,10 +80,11 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// succeeds without it.
 pub(crate) async fn after_demo(settings: &Settings, fleet: LiveFleet) -> anyhow::Result<()> {
     let Some(address) = settings.http.listen else { return Ok(()) };
+    let options = options(settings)?;
     match bind(address).await {
         Ok(listener) => {
             let stop = stop::on_signals(PartialResult::Nothing)?;
-            let server = HttpServer::start(listener, settings, None, stop)?;
+            let server = HttpServer::start(listener, options, None, stop)?;
             let driving = tokio::spawn(drive(fleet));
             server.ended().await;
             driving.abort();
@@ -124,6 +126,7 @@ pub(crate) async fn serve_alongside(
     stop: &Cancel,
 ) -> anyhow::Result<Option<HttpServer>> {
     let Some(address) = settings.http.listen else { return Ok(None) };
+    let options = options(settings)?;
     let listener = match bind(address).await {
         Err(error) if !settings.is_given("listen") => {
             exit::print_status(&format!("continuing without HTTP: {error:#}"));
@@ -131,7 +134,7 @@ pub(crate) async fn serve_alongside(
         }
         bound => bound?,
     };
-    HttpServer::start(listener, settings, Some(reading), stop.clone()).map(Some)
+    HttpServer::start(listener, options, Some(reading), stop.clone()).map(Some)
 }
 
 /// The daemon of the process of a server.
@@ -154,24 +157,24 @@ impl HttpServer {
     /// Starts to answer; the store is opened meanwhile.
     ///
     /// # Errors
-    /// The store URL or the token file cannot be used.
+    /// The address of the listener cannot be read.
     pub(crate) fn start(
         listener: TcpListener,
-        settings: &Settings,
+        options: Options,
         reading: Option<Reading>,
         mut stop: Cancel,
     ) -> anyhow::Result<Self> {
-        let reads_topic = reading.is_some();
-        let mut app = App::new(options(settings)?, clock_ms);
+        let request =
+            ServeRequest { settings: options.settings.clone(), reads_topic: reading.is_some() };
+        let mut app = App::new(options, clock_ms);
         if let Some(Reading { log, live, owners }) = reading {
             app = app.reading(log, live, owners);
         }
         let app = Arc::new(app);
         let address = listener.local_addr()?;
-        let scheme = if settings.http.tls_cert.is_empty() { "http" } else { "https" };
+        let scheme = if request.settings.http.tls_cert.is_empty() { "http" } else { "https" };
         exit::print_status(&format!("listening on {scheme}://{address}"));
-        warn_of_clear_text(&settings.http, address);
-        let request = ServeRequest { settings: settings.clone(), reads_topic };
+        warn_of_clear_text(&request.settings.http, address);
         let opening = tokio::spawn(open_store(Arc::clone(&app), request));
         let stop = async move { stop.wait().await };
         let serving = tokio::spawn(http::serve(listener, app, stop));
@@ -196,6 +199,10 @@ fn warn_of_clear_text(http: &HttpSettings, address: SocketAddr) {
     }
 }
 
+/// Reads the files that the server needs.
+///
+/// # Errors
+/// One cannot be read or used.
 fn options(settings: &Settings) -> anyhow::Result<Options> {
     let file = &settings.http.token_file;
     let tokens = (!file.is_empty()).then(|| http_files::tokens(file, settings)).transpose()?;

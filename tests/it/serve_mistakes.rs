@@ -1,6 +1,8 @@
 //! Mistakes on the way to a served page: what each message says of the cause, the value and the
 //! next step.
 
+use std::net::TcpListener;
+
 use crate::cli::{Folder, minutes};
 use crate::http::Server;
 
@@ -126,4 +128,23 @@ fn localhost_is_listened_at_as_an_address_of_this_machine() {
     let server = Server::start(&folder, "serve --listen localhost:0");
     assert!(server.said().contains("listening on http://127.0.0.1:"), "{}", server.said());
     server.get("/v1/devices").is(200);
+}
+
+/// Clients must not connect to a server that is about to end.
+#[test]
+fn files_are_checked_before_the_address_is_taken() {
+    let folder = Folder::with("log", minutes("truck-17", &[0]));
+    folder.ingest("log");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let serve = format!("serve --listen {}", taken.local_addr().unwrap());
+    for (flags, code, said) in [
+        ("--basemap log", 78, "basemap `log`: it is not a PMTiles file"),
+        ("--token-file log", 78, "token_file `log`: line 1"),
+        ("--token-file none", 74, "`none` cannot be read"),
+        ("--tls-cert none --tls-key log", 74, "tls_cert `none` cannot be read"),
+    ] {
+        let ran = folder.run(&format!("{serve} {flags}")).ends(code).says(&[said]);
+        assert!(!ran.stderr.contains("listen"), "{ran}");
+    }
+    folder.run(&serve).ends(74).says(&["cannot listen"]);
 }
