@@ -49,8 +49,8 @@ pub(crate) async fn run(context: &Context, printer: &mut Printer) -> anyhow::Res
     ))?;
     let is_live = printer.is_terminal() && settings.http.listen.is_some();
     let mut fleet = match is_live {
-        true => fleet_until(DeviceTime(clock_ms())),
-        false => Fleet::town(&FLEET, START_MS),
+        true => fleet_until(DeviceTime(clock_ms()))?,
+        false => Fleet::town(&FLEET, START_MS)?,
     };
     write_samples(Path::new(SAMPLES), &mut fleet)?;
     let files = [PathBuf::from(SAMPLES)];

@@ -21,6 +21,10 @@ use crate::views::{Extras, Match};
 pub const FLEET: FleetSettings =
     FleetSettings { devices: 50, samples: 202_155, seed: 1, mix: None, bad: 0.001 };
 
+/// How long the samples of [`FLEET`] take to arrive, ms: what has to be known before the first is
+/// made, so that the last arrives at a given time.
+pub(super) const FLEET_MS: i64 = 204_286_041;
+
 /// Writes the first samples of the fleet, as many as [`FLEET`] has, as gzipped NDJSON, in arrival
 /// order. A file appears under `path` once it is complete.
 ///

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::time::Instant;
 
-use super::demo::{FLEET, is_split_off};
+use super::demo::{FLEET, FLEET_MS, is_split_off};
 use super::serve::sink_of_file;
 use crate::identity::TripId;
 use crate::log::append::{IngestError, Records, SampleSink};
 use crate::model::scalar::{DeviceTime, Version};
 use crate::segment::Arrival;
 use crate::settings::Settings;
-use crate::simulate::{Content, Event, Fleet, START_MS};
+use crate::simulate::{Content, Event, Fleet, FleetError};
 use crate::store::{AnyStore, Kinds, Order, TripRow, TripStore};
 
 /// How far the fleet is behind the clock when its page opens, ms: less than what counts as silent.
@@ -29,11 +29,11 @@ const HURRY: i64 = 5;
 const REACH_MS: i64 = 12 * 3_600_000;
 
 /// The fleet of the demo, which is at the end of its samples shortly before a time.
-pub(crate) fn fleet_until(now_ms: DeviceTime) -> Fleet {
-    let mut trial = Fleet::town(&FLEET, START_MS);
-    trial.by_ref().take(usize::try_from(FLEET.samples).unwrap_or(usize::MAX)).for_each(drop);
-    let length_ms = trial.arrived_ms() - START_MS;
-    let start_ms = now_ms.ms() - BEHIND_MS - length_ms;
+///
+/// # Errors
+/// None can meet its settings.
+pub(crate) fn fleet_until(now_ms: DeviceTime) -> Result<Fleet, FleetError> {
+    let start_ms = now_ms.ms() - BEHIND_MS - FLEET_MS;
     Fleet::town(&FLEET, DeviceTime(start_ms - start_ms.rem_euclid(60_000)))
 }
 
@@ -218,8 +218,10 @@ mod tests {
     #[test]
     fn the_fleet_ends_at_the_time_that_it_is_asked_for() {
         let now_ms = DeviceTime(1_795_132_812_345);
-        let mut fleet = fleet_until(now_ms);
+        let mut fleet = fleet_until(now_ms).unwrap();
+        let began_ms = fleet.arrived_ms();
         fleet.by_ref().take(FLEET.samples as usize).for_each(drop);
+        assert_eq!(fleet.arrived_ms() - began_ms, FLEET_MS);
         let behind_ms = now_ms - fleet.arrived_ms() - BEHIND_MS;
         assert!((0..60_000).contains(&behind_ms), "{behind_ms}");
     }

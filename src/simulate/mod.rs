@@ -58,12 +58,34 @@ impl Default for FleetSettings {
     }
 }
 
+impl FleetSettings {
+    /// Checks that a fleet can meet them.
+    fn check(&self) -> Result<(), FleetError> {
+        if self.devices == 0 {
+            return Err(FleetError::NoDevices);
+        }
+        let is_mix = |mix: &[f64; 4]| {
+            mix.iter().all(|weight| (0.0..=1e100).contains(weight)) && mix.iter().sum::<f64>() > 0.0
+        };
+        if let Some(mix) = self.mix.filter(|mix| !is_mix(mix)) {
+            return Err(FleetError::Mix(mix));
+        }
+        if !(0.0..=1.0).contains(&self.bad) {
+            return Err(FleetError::Bad(self.bad));
+        }
+        Ok(())
+    }
+}
+
 /// Settings that no fleet can meet.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum FleetError {
     /// Zero devices.
     #[error("a fleet of 0 devices sends no samples; give at least 1")]
     NoDevices,
+    /// Weights where the vehicles are those of a town.
+    #[error("{0:?} is a mix of arrivals, and the vehicles of a town have their own; leave it out")]
+    MixOfTown([f64; 4]),
     /// Weights that do not form a mix.
     #[error(
         "{0:?} is not a valid mix; give four weights (end, inside, beginning, merge), none \
@@ -105,19 +127,8 @@ impl Fleet {
     /// # Errors
     /// Settings that no fleet can meet.
     pub fn new(settings: &FleetSettings) -> Result<Self, FleetError> {
+        settings.check()?;
         let FleetSettings { devices, samples, seed, mix, bad } = *settings;
-        if devices == 0 {
-            return Err(FleetError::NoDevices);
-        }
-        let is_mix = |mix: &[f64; 4]| {
-            mix.iter().all(|weight| (0.0..=1e100).contains(weight)) && mix.iter().sum::<f64>() > 0.0
-        };
-        if let Some(mix) = mix.filter(|mix| !is_mix(mix)) {
-            return Err(FleetError::Mix(mix));
-        }
-        if !(0.0..=1.0).contains(&bad) {
-            return Err(FleetError::Bad(bad));
-        }
         let source = match mix {
             Some(mix) => Source::Mix(Box::new(MixFleet::new(devices, seed, mix, bad))),
             None => Source::Town(Box::new(TownFleet::new(devices, seed, bad, START_MS))),
@@ -125,12 +136,19 @@ impl Fleet {
         Ok(Self { source, left: samples })
     }
 
-    /// The vehicles of a town by these settings, but for `mix`, which start at a device time and
-    /// never stop. The same settings give the same lines, but for the time.
-    pub(crate) fn town(settings: &FleetSettings, start_ms: DeviceTime) -> Self {
-        let FleetSettings { devices, seed, bad, .. } = *settings;
-        let fleet = TownFleet::new(devices.max(1), seed, bad, start_ms);
-        Self { source: Source::Town(Box::new(fleet)), left: u64::MAX }
+    /// The vehicles of a town by these settings, which start at a device time and never stop. The
+    /// same settings give the same lines, but for the time.
+    ///
+    /// # Errors
+    /// Settings that no fleet can meet, or with a mix.
+    pub(crate) fn town(settings: &FleetSettings, start_ms: DeviceTime) -> Result<Self, FleetError> {
+        settings.check()?;
+        let FleetSettings { devices, seed, mix, bad, .. } = *settings;
+        if let Some(mix) = mix {
+            return Err(FleetError::MixOfTown(mix));
+        }
+        let fleet = TownFleet::new(devices, seed, bad, start_ms);
+        Ok(Self { source: Source::Town(Box::new(fleet)), left: u64::MAX })
     }
 
     /// When the last line arrived; the first device time of a fleet of a mix, which knows no

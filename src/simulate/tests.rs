@@ -220,6 +220,9 @@ fn state_does_not_grow_with_the_samples() {
 fn settings_that_no_fleet_can_meet_are_refused() {
     let good = FleetSettings::default();
     let no_devices = FleetSettings { devices: 0, ..good };
+    assert_eq!(Fleet::town(&no_devices, START_MS).unwrap_err(), FleetError::NoDevices);
+    let of_mix = Fleet::town(&FleetSettings { mix: Some(REFERENCE_MIX), ..good }, START_MS);
+    assert_eq!(of_mix.unwrap_err(), FleetError::MixOfTown(REFERENCE_MIX));
     assert_eq!(Fleet::new(&no_devices).unwrap_err(), FleetError::NoDevices);
     for mix in [[0.0; 4], [1.0, -1.0, 1.0, 1.0], [f64::NAN, 1.0, 1.0, 1.0], [f64::INFINITY; 4]] {
         assert!(matches!(

@@ -64,7 +64,7 @@ fn every_kind_of_arrival_occurs() {
 fn a_fleet_starts_when_it_is_told_to() {
     let settings = settings(10, 5000);
     let moved_ms = 86_400_000;
-    let mut moved = Fleet::town(&settings, START_MS + moved_ms);
+    let mut moved = Fleet::town(&settings, START_MS + moved_ms).unwrap();
     let mut last_ms = START_MS;
     for event in events(&settings) {
         let Some(Content::Good { sample, .. }) = moved.next().map(|event| event.content) else {
