@@ -25,6 +25,10 @@ use crate::views::is_open;
 /// Maximum concurrent lookups of many pairs; more wait.
 const MAX_BULK_LOOKUPS: usize = 4;
 
+/// Maximum concurrent lists of devices; more wait. The tags of one may take 20 MiB until it is
+/// written: 4 as they are, 8 that are read ahead, and 8 as JSON.
+const MAX_DEVICE_LISTS: usize = 4;
+
 /// Maximum concurrent summaries.
 pub(super) const MAX_SUMMARIES: usize = 4;
 
@@ -61,6 +65,8 @@ pub struct App {
     /// requests wait for few of theirs.
     pub(super) bulk_lookups: Semaphore,
     pub(super) client_lookups: PerClient<ClientKey>,
+    /// Bounds the memory of lists of devices with their tags.
+    pub(super) device_lists: Semaphore,
     /// Bounds the summaries, each of which may read for seconds. None waits, or they would take the
     /// places of other requests.
     pub(super) summaries: Semaphore,
@@ -99,6 +105,7 @@ impl App {
             workers: Arc::new(Semaphore::new(workers)),
             bulk_lookups: Semaphore::new(MAX_BULK_LOOKUPS),
             client_lookups: PerClient::default(),
+            device_lists: Semaphore::new(MAX_DEVICE_LISTS),
             summaries: Semaphore::new(MAX_SUMMARIES),
             client_summaries: PerClient::default(),
             sessions: Sessions::default(),

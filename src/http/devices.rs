@@ -126,6 +126,7 @@ pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
     let filter: Option<TagFilter> = params.read("tag", str::parse);
     params.finish()?;
     let after = cursor.map(|cursor| cursor.device_id);
+    let _turn = call.app.device_lists.acquire().await.expect("it is never closed");
     let store = call.app.store()?;
     let mut found = match day {
         Some(day) => devices_of_day(&*store, day, after.as_deref(), limit + 1).await?,

@@ -318,47 +318,48 @@ fn read_value(body: &[u8]) -> Result<TagValue, Problem> {
     TagValue::new(tag.value).map_err(|error| Problem::fault("value", error))
 }
 
-/// Removes a tag of a trip, at every id that the trip had.
-#[utoipa::path(delete, path = "/v1/trips/{id}/tags/{key}", tag = "tags", operation_id = "deleteTag",
-    params(
-        ("id" = String, Path, description = TRIP_ID, example = "truck-17~20261120T213800.123Z"),
-        ("key" = String, Path, pattern = "^[A-Za-z0-9._-]{1,64}$", description = "Key of the tag", example = "purpose"),
-        ("If-Match" = Option<String>, Header, description = "Remove only if the tag has this `ETag`"),
-    ),
-    responses(
-        (status = 204, description = "The tag is removed"),
-        (status = 403, description = FORBIDDEN_CHANGE, body = Problem, example = json!(forbidden("maps", Right::Write))),
-        (status = 404, description = "No trip has the id (`no_trip`), or the trip has no such tag (`no_tag`)", body = Problem,
-            example = json!(problem(TagError::None("purpose".parse().expect("it is a key")), "", None))),
-        (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
-    ))]
-pub(crate) async fn delete(
-    call: Call,
-    Segments((id, key)): Segments<(String, String)>,
-) -> Result<Response, Problem> {
-    remove(call, TagPath::Trip(id), &key).await
+/// The route that removes a tag of what a part of its path names.
+macro_rules! delete_route {
+    ($(#[doc = $doc:tt])* $handler:ident, $id:tt, $of:ident, $path:tt,
+        $name:tt ($description:tt, $example:tt), $key:tt, $missing:tt) => {
+        $(#[doc = $doc])*
+        #[utoipa::path(delete, path = $path, tag = "tags", operation_id = $id,
+            params(
+                ($name = String, Path, description = $description, example = $example),
+                ("key" = String, Path, pattern = "^[A-Za-z0-9._-]{1,64}$", description = "Key of the tag", example = $key),
+                ("If-Match" = Option<String>, Header, description = "Remove only if the tag has this `ETag`"),
+            ),
+            responses(
+                (status = 204, description = "The tag is removed"),
+                (status = 403, description = FORBIDDEN_CHANGE, body = Problem,
+                    example = json!(forbidden("maps", Right::Write))),
+                (status = 404, description = $missing, body = Problem,
+                    example = json!(no_tag($key))),
+                (status = 412, description = CHANGED, body = Problem,
+                    example = json!(changed_example())),
+            ))]
+        pub(crate) async fn $handler(
+            call: Call,
+            Segments((of, key)): Segments<(String, String)>,
+        ) -> Result<Response, Problem> {
+            remove(call, TagPath::$of(of), &key).await
+        }
+    };
 }
 
-/// Removes a tag of a device.
-#[utoipa::path(delete, path = "/v1/devices/{token}/tags/{key}", tag = "tags", operation_id = "deleteDeviceTag",
-    params(
-        ("token" = String, Path, description = DEVICE_TOKEN, example = "truck-17"),
-        ("key" = String, Path, pattern = "^[A-Za-z0-9._-]{1,64}$", description = "Key of the tag", example = "name"),
-        ("If-Match" = Option<String>, Header, description = "Remove only if the tag has this `ETag`"),
-    ),
-    responses(
-        (status = 204, description = "The tag is removed"),
-        (status = 403, description = FORBIDDEN_CHANGE, body = Problem, example = json!(forbidden("maps", Right::Write))),
-        (status = 404, description = "The device has no trip or stop (`no_device`), or no such tag (`no_tag`)", body = Problem,
-            example = json!(problem(TagError::None("name".parse().expect("it is a key")), "", None))),
-        (status = 412, description = CHANGED, body = Problem, example = json!(changed_example())),
-    ))]
-pub(crate) async fn delete_device(
-    call: Call,
-    Segments((token, key)): Segments<(String, String)>,
-) -> Result<Response, Problem> {
-    remove(call, TagPath::Device(token), &key).await
-}
+delete_route!(
+    /// Removes a tag of a trip, at every id that the trip had.
+    delete, "deleteTag", Trip, "/v1/trips/{id}/tags/{key}",
+    "id" (TRIP_ID, "truck-17~20261120T213800.123Z"), "purpose",
+    "No trip has the id (`no_trip`), or the trip has no such tag (`no_tag`)"
+);
+
+delete_route!(
+    /// Removes a tag of a device.
+    delete_device, "deleteDeviceTag", Device, "/v1/devices/{token}/tags/{key}",
+    "token" (DEVICE_TOKEN, "truck-17"), "name",
+    "The device has no trip or stop (`no_device`), or no such tag (`no_tag`)"
+);
 
 async fn remove(call: Call, path: TagPath, key: &str) -> Result<Response, Problem> {
     origin::reject_foreign(&call.headers, call.app.has_tls())?;
@@ -367,6 +368,10 @@ async fn remove(call: Call, path: TagPath, key: &str) -> Result<Response, Proble
     let removed = change.writer().remove(&change.key, condition).await;
     let answer = removed.map(|_| StatusCode::NO_CONTENT.into_response());
     change.answer(("tag.remove", "removed"), answer)
+}
+
+fn no_tag(key: &str) -> Problem {
+    problem(TagError::None(key.parse().expect("it is a key")), "", None)
 }
 
 /// A tag that was set at a retired id, and the one that it supersedes.

@@ -1,5 +1,6 @@
 //! The list of devices, with where each was last.
 
+use rusqlite::Connection;
 use serde_json::Value;
 
 use super::{Server, worked_example};
@@ -68,5 +69,39 @@ fn the_devices_of_a_day_have_their_number_of_trips() {
     let night = &devices(&server, "/v1/devices?day=2024-05-01")[1]["last"];
     assert_eq!(night["time"], "2024-05-02T00:01:00.000Z");
     assert_eq!(night["trip_id"], "night~20240501T235700.000Z");
+    server.drain();
+}
+
+/// The tags of a page take megabytes: not those of all lists at once. Answers have a limit of their
+/// own; these have no device.
+#[test]
+fn lists_of_devices_with_many_tags_take_turns() {
+    let folder = Folder::new();
+    let sample = |nth| {
+        format!(
+            "{{\"device_id\":\"d{nth}\",\"time\":\"2024-05-01T08:00:00Z\",\"lat\":52,\"lon\":13}}\n"
+        )
+    };
+    folder.write("samples.ndjson", (0..40).map(sample).collect::<String>());
+    folder.ingest("samples.ndjson --store sqlite:trips.db");
+    folder.run("tag --device d0 key=value --store sqlite:trips.db").ends(0);
+    let store = Connection::open(folder.path("trips.db")).unwrap();
+    let devices = "WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 62)
+        INSERT INTO trip_tags SELECT device_id, t_star, 'key' || n, ?1, 1, n + 1
+        FROM n, (SELECT DISTINCT device_id FROM days_of_device), (SELECT t_star FROM trip_tags)";
+    assert_eq!(store.execute(devices, [&"\"".repeat(4096)]).unwrap(), 40 * 63);
+    drop(store);
+    let server = Server::start(&folder, "serve --store sqlite:trips.db");
+    let page = server.get("/v1/devices?last=false").is(200).json();
+    assert!(page["devices"].as_array().unwrap().len() < 40 && page["next"].is_string());
+    let target = "/v1/devices?last=false&tag=none";
+    let alone = server.peak_memory();
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| server.get(target).is(200));
+        }
+    });
+    let more = server.peak_memory() - alone;
+    assert!(more < 128 << 20, "{more} bytes more than for one list");
     server.drain();
 }
