@@ -115,14 +115,32 @@ export async function loadDeviceTags() {
   const { device, opening } = state;
   if (deviceTags?.owner.device === device && deviceTags.isEditing) return;
   get("device-tags").hidden = true;
-  const [url, tags] = [api.deviceUrl(tokenOf(device)),
-    await api.deviceTags(tokenOf(device)).catch(() => null)];
-  if (!tags || opening !== state.opening) return;
+  const url = api.deviceUrl(tokenOf(device));
+  let tags = null;
+  try {
+    tags = await api.deviceTags(tokenOf(device));
+  } catch (error) {
+    // That a device is unknown is said of its trips.
+    if (opening === state.opening && error.code !== "no_device") showTagFault(error);
+    return;
+  }
+  if (opening !== state.opening) return;
   const owner = { device, tags };
   deviceTags = new Tags(owner, { what: "device", url, onChange: () => showName(owner.tags) });
   get("device-tags-box").replaceChildren(deviceTags.root);
   get("device-tags").hidden = false;
   showName(tags);
+}
+
+/** Shows why the tags of the device cannot be read. */
+function showTagFault(error) {
+  const retry = make("button", "button small", "Retry", { type: "button" });
+  retry.addEventListener("click", () => loadDeviceTags());
+  const text = `Cannot read name, group and other tags: ${error.message}`;
+  deviceTags = null;
+  get("device-tags-box").replaceChildren(make("p", "fault", text, { role: "alert" }), retry);
+  get("device-tags").hidden = false;
+  get("device-tags").open = true;
 }
 
 /** Loads the next page of earlier trips; false if that failed or another device was opened. */

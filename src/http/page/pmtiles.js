@@ -6,7 +6,11 @@ import { server } from "./api.js";
 /** Bytes of the first request: the header and, in most archives, the root directory. */
 const FIRST = 16_384;
 /** Maximum size of what is unpacked, bytes. */
-const MAX_UNPACKED = 16 << 20;
+const MAX_UNPACKED = 8 << 20;
+/** Maximum number of entries of a directory, and of features, keys and values of a tile: each takes
+ * a hundred bytes of memory or more, and two of the file. */
+const MAX_ENTRIES = 1 << 17;
+const MAX_PARTS = 1 << 17;
 /** Maximum bytes of an answer of the server. */
 const MAX_RANGE = 4 << 20;
 /** Maximum number of leaf directories in memory, and their depth. */
@@ -21,6 +25,8 @@ export class ChangedError extends Error {}
 
 /** Reads the numbers of a protocol buffer, or of a directory. */
 export class Reader {
+  bytes; at; end;
+
   constructor(bytes, at = 0, end = bytes.length) {
     Object.assign(this, { bytes, at, end });
   }
@@ -110,6 +116,7 @@ function directory(bytes) {
   const count = reader.varint();
   // Each entry has four numbers.
   if (count * 4 > bytes.length) throw new ArchiveError("a directory is cut off");
+  if (count > MAX_ENTRIES) throw new ArchiveError("a directory has too many entries");
   const numbers = () => Array.from({ length: count }, () => reader.varint());
   const [steps, runs, lengths, offsets] = [numbers(), numbers(), numbers(), numbers()];
   let id = 0;
@@ -136,6 +143,8 @@ export function tileId(z, x, y) {
 }
 
 export class Archive {
+  tag; root; leafOffset; dataOffset; packed; tilePacked; minZoom; maxZoom; attribution;
+
   constructor(url) {
     this.url = url;
     this.leaves = new Map();
@@ -197,10 +206,9 @@ export class Archive {
 
   async request(offset, length, headers) {
     const range = { Range: `bytes=${offset}-${offset + length - 1}` };
-    const options = { headers: { ...headers, ...range }, cache: "no-store" };
     let response;
     try {
-      response = await fetch(this.url, options);
+      response = await fetch(this.url, { headers: { ...headers, ...range }, cache: "no-store" });
     } catch {
       throw new Error("cannot reach the server");
     }
@@ -245,11 +253,17 @@ export class Archive {
   }
 }
 
+/** A field that is a part of its own. */
+function part(value) {
+  if (value instanceof Reader) return value;
+  throw new ArchiveError("a field has a wrong type");
+}
+
 /** A value of a tag: text, number or boolean. */
 function valueOf(reader) {
   let value = null;
   reader.fields((number, it) => {
-    if (number === 1) value = it.text();
+    if (number === 1) value = part(it).text();
     else if (number === 6) value = it % 2 ? -(it + 1) / 2 : it / 2;
     else value = number === 7 ? Boolean(it) : it;
   });
@@ -287,10 +301,11 @@ function featureOf(reader, keys, values) {
   const feature = { type: 0, tags: {}, shapes: [] };
   reader.fields((number, it) => {
     if (number === 3) feature.type = it;
-    if (number === 4) feature.shapes = shapes(it);
+    if (number === 4) feature.shapes = shapes(part(it));
     if (number !== 2) return;
-    while (!it.isAtEnd) {
-      const [key, value] = [keys[it.varint()], values[it.varint()]];
+    const tags = part(it);
+    while (!tags.isAtEnd) {
+      const [key, value] = [keys[tags.varint()], values[tags.varint()]];
       if (key !== undefined) feature.tags[key] = value;
     }
   });
@@ -300,15 +315,18 @@ function featureOf(reader, keys, values) {
 /** The layers of a tile, each with its features. */
 export function layersOf(bytes) {
   const layers = [];
-  new Reader(bytes).fields((number, part) => {
+  let parts = 0;
+  new Reader(bytes).fields((number, found) => {
     if (number !== 3) return;
     const layer = { name: "", extent: 4096, features: [] };
     const [keys, values, features] = [[], [], []];
-    part.fields((field, it) => {
-      if (field === 1) layer.name = it.text();
-      if (field === 2) features.push(it);
-      if (field === 3) keys.push(it.text());
-      if (field === 4) values.push(valueOf(it));
+    part(found).fields((field, it) => {
+      parts += 1;
+      if (parts > MAX_PARTS) throw new ArchiveError("a tile has too many features");
+      if (field === 1) layer.name = part(it).text();
+      if (field === 2) features.push(part(it));
+      if (field === 3) keys.push(part(it).text());
+      if (field === 4) values.push(valueOf(part(it)));
       if (field === 5 && it > 0) layer.extent = it;
     });
     layer.features = features.map((it) => featureOf(it, keys, values));

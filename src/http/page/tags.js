@@ -3,8 +3,9 @@
 import * as api from "./api.js";
 import { make, visible } from "./format.js";
 
-/** What the server requires of a key. */
-const KEY = "[A-Za-z0-9._\\-]{1,64}";
+/** What the server requires of a key; browsers leave keys of one or two dots out of a URL. */
+const KEY = "(?!\\.{1,2}$)[A-Za-z0-9._\\-]{1,64}";
+const isSendable = (key) => !/^\.{1,2}$/.test(key);
 
 /** What a refused change means. */
 const REFUSALS = {
@@ -22,6 +23,8 @@ function button(text, onClick, label = text) {
 }
 
 export class Tags {
+  owner; url; onChange;
+
   /**
    * `owner`: what has the `tags`, which is called `what` and has a URL; `onChange()`: they have
    * changed.
@@ -51,14 +54,14 @@ export class Tags {
   }
 
   row(key, value) {
+    const changes = isSendable(key) ? [
+      button("Edit", () => this.edit(key), `Edit the tag ${visible(key)}`),
+      button("Remove", () => this.send(() => api.removeTag(this.url, key), key, null),
+        `Remove the tag ${visible(key)}`),
+    ] : [make("span", "muted", "Only the command tstar tag changes this one.")];
     return make("div", "", [
       make("dt", "", make("bdi", "", visible(key))),
-      make("dd", "", [
-        make("bdi", "", visible(value)),
-        button("Edit", () => this.edit(key), `Edit the tag ${visible(key)}`),
-        button("Remove", () => this.send(() => api.removeTag(this.url, key), key, null),
-          `Remove the tag ${visible(key)}`),
-      ]),
+      make("dd", "", [make("bdi", "", visible(value)), ...changes]),
     ]);
   }
 

@@ -10,8 +10,9 @@ const MAX: usize = 4 << 20;
 
 /// A `PMTiles` archive without compression, whose only tile covers the world.
 pub fn archive(metadata: &str, tile: &[u8]) -> Vec<u8> {
-    // One entry: id 0, a run of 1, the length of the tile (at most 127), offset 0.
-    let directory = [1, 0, 1, u8::try_from(tile.len()).unwrap(), 1];
+    // One entry: id 0, a run of 1, the length of the tile (14 bits), offset 0.
+    let length = [tile.len() & 127 | 128, tile.len() >> 7].map(|it| u8::try_from(it).unwrap());
+    let directory = [1, 0, 1, length[0], length[1], 1];
     let (root, metadata) = (127, metadata.as_bytes());
     let data = root + directory.len() + metadata.len();
     let mut bytes = b"PMTiles\x03".to_vec();

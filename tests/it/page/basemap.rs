@@ -1,5 +1,9 @@
 //! The base map of the server under the trips, and what is said of one that cannot be read.
 
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::json;
 
 use super::browser::Browser;
@@ -86,4 +90,39 @@ fn a_base_map_that_cannot_be_read_is_named_on_the_map() {
     browser.goto("about:blank");
     browser.goto(&serve.url(""));
     browser.until_says("#fleet-map .base-note", "cannot be read now");
+}
+
+/// What is short in the file is long in memory: a million features of two bytes each.
+#[test]
+fn a_tile_of_too_many_features_is_refused() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = merged();
+    let features = [0x12, 0].repeat(1_000_000);
+    // Layer: field 3 of the tile, with the length of its features as a varint.
+    let length = [0x80, 0x89, 0x7a];
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&[&[0x1a], &length[..], &features].concat()).unwrap();
+    let mut bytes = archive("{}", &gzip.finish().unwrap());
+    // The compression of tiles: gzip.
+    bytes[98] = 2;
+    folder.write("town.pmtiles", bytes);
+    let serve = Serve::start(&folder, "--store sqlite:trips.db --basemap town.pmtiles");
+    browser.goto(&serve.url("#trip=van~20240501T080000.000Z"));
+    browser.until_says("#map .base-note", "a tile has too many features");
+    browser.until_count(".chart", 1);
+}
+
+/// A link with a place that is no place would let the map look for tiles without end.
+#[test]
+fn a_link_to_a_place_outside_of_the_world_shows_all_devices() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = merged();
+    folder.write("town.pmtiles", archive("{}", b""));
+    let serve = Serve::start(&folder, "--store sqlite:trips.db --basemap town.pmtiles");
+    for place in ["0,1e300,5", "0,1e15,18", "91,0,3", "1,2,NaN", "1,2,3,4,Infinity"] {
+        browser.goto("about:blank");
+        browser.goto(&serve.url(&format!("#map={place}")));
+        browser.until_says("#fleet-facts", "1 device");
+        browser.until("document.querySelectorAll('#fleet-map .grid-lines line').length > 2");
+    }
 }

@@ -127,3 +127,101 @@ fn ids_are_text_and_nothing_else() {
     browser.until(&format!("document.querySelector('#device-name').textContent === {name}"));
     assert_eq!(browser.value(STRANGE), json!(0));
 }
+
+/// Names, groups and other tags of devices: what anybody with the right to write may set.
+const NAMES: [&str; 7] = [
+    "<img src=x onerror=alert(1)>",
+    "\u{202e}evig ot thgir\u{202c}",
+    "line\nbreak\ttab",
+    "=cmd|' /C calc'!A0",
+    "\u{200b}",
+    "{{7*7}}${7*7}",
+    "javascript:alert(1)",
+];
+
+#[test]
+fn names_and_tags_of_devices_are_text_and_nothing_else() {
+    let line = |id: &str| {
+        let sample = |minute: u32| {
+            let time = format!("2024-05-01T08:0{minute}:00Z");
+            json!({ "device_id": id, "time": time, "lat": 52, "lon": 13, "driver": NAMES[0] })
+        };
+        format!("{}\n{}\n", sample(0), sample(4))
+    };
+    let long = "ש".repeat(128);
+    let ids: Vec<String> =
+        (0..NAMES.len()).map(|nth| format!("van-{nth}")).chain([long.clone()]).collect();
+    let folder = stored(&ids.iter().map(|id| line(id)).collect::<String>());
+    let tag = |id: &str, tag: String| {
+        let words = ["tag", "--store", "sqlite:trips.db", "--device", id, &tag];
+        let ran = folder.command("").args(words).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    };
+    for (id, name) in ids.iter().zip(NAMES) {
+        tag(id, format!("name={name}"));
+        tag(id, format!("group={name}"));
+    }
+    tag(&long, format!("name={}", "N".repeat(4096)));
+    // Keys that objects of JavaScript have themselves, and one that browsers leave out of a URL.
+    for key in ["__proto__", "constructor", "toString", ".."] {
+        tag("van-0", format!("{key}={}", NAMES[0]));
+    }
+    let Some((serve, browser)) = opened(&folder) else { return };
+    browser.js("window.alert = () => (window.ran = true)", &[]);
+    browser.until_says("#fleet-facts", "8 devices");
+    for name in &NAMES[..6] {
+        browser.until_says(".device", &visible(name));
+    }
+    browser.picture("hostile-names");
+    assert!(browser.value("document.body.scrollWidth <= innerWidth").as_bool().unwrap());
+    browser.goto(&serve.url("#device=van-0"));
+    browser.until_says("#device-name", NAMES[0]);
+    browser.click("#device-tags summary");
+    for key in ["__proto__", "constructor", "toString", ".."] {
+        browser.until_says("#device-tags dt", key);
+    }
+    assert_eq!(browser.count("#device-tags [aria-label='Remove the tag ..']"), 0);
+    browser.click("[aria-label='Remove the tag __proto__']");
+    browser.until("!document.querySelector('#device-tags').textContent.includes('__proto__')");
+    browser.until_says("#device-tags dt", "constructor");
+    // A trip has no tag of that name.
+    browser.paste("#day-tag", "constructor");
+    browser.until_count("#day-rows th", 0);
+    browser.picture("hostile-tags");
+    // 256 bytes that are written from right to left, and a name of four kilobytes.
+    browser.goto(&serve.url(&format!("#device={}", "~d7~a9".repeat(128))));
+    browser.until_says("#device-name", &long);
+    browser.until_count("rect.bar", 1);
+    assert!(browser.value("document.body.scrollWidth <= innerWidth").as_bool().unwrap());
+    browser.picture("hostile-long");
+    assert_eq!(browser.value("window.ran === undefined"), json!(true), "a script ran");
+    assert_eq!(browser.value(STRANGE), json!(0));
+}
+
+#[test]
+fn links_with_impossible_days_and_times_open_the_device() {
+    let folder = super::merged();
+    let Some((serve, browser)) = opened(&folder) else { return };
+    browser.js("window.onerror = () => (window.failed = true)", &[]);
+    for value in [
+        "day=%2B275760-09-13",
+        "day=-271821-04-20",
+        "day=0000-01-01",
+        "day=2024-02-31",
+        "at=%2B275760-09-13T00:00:00Z",
+        "at=-000044-03-15T00:00:00Z",
+        "at=0001-01-01T00:00:00Z",
+    ] {
+        browser.goto("about:blank");
+        browser.goto(&serve.url(&format!("#device=van&{value}")));
+        browser.until_says("#day-name", "2024-05-01");
+        browser.until_count("rect.bar", 2);
+        browser.goto("about:blank");
+        browser.goto(&serve.url(&format!("#{value}")));
+        browser.until_says("#fleet-facts", "1 device");
+    }
+    // A state that there is none of hides no device.
+    browser.goto("about:blank");
+    browser.goto(&serve.url("#state=bogus"));
+    browser.until_count(".device", 1);
+}

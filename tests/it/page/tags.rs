@@ -35,3 +35,22 @@ fn follow_a_merge(world: &World) {
     world.tag(ID, &["driver-changed=yes"]);
     browser.until_says("#detail .tags", "driver-changed");
 }
+
+#[test]
+fn why_the_tags_of_a_device_are_missing_is_said() {
+    let folder = super::merged();
+    let Some((serve, browser)) = super::opened(&folder) else { return };
+    let broken = "const sent = window.fetch;
+        window.fetch = (path, ...more) => path.endsWith('/tags') && !window.isWhole
+            ? Promise.resolve(new Response('{\"detail\": \"the disk is broken\"}', { status: 500 }))
+            : sent(path, ...more);";
+    browser.js(broken, &[]);
+    browser.js("location.hash = '#device=van'", &[]);
+    browser.until_says("#device-tags .fault", "Cannot read name, group and other tags: the disk");
+    assert_eq!(browser.value("document.querySelector('#device-tags').open"), true);
+    browser.picture("no-tags");
+    browser.js("window.isWhole = true", &[]);
+    browser.click("#device-tags .button");
+    browser.until_count("#device-tags .tag-section", 1);
+    drop(serve);
+}
