@@ -29,7 +29,12 @@ async function problemOf(response) {
   }
 }
 
-/** Sends a request and returns the JSON; throws `RequestError`, or the abort of `signal`. */
+/**
+ * Sends a request and returns the JSON; throws `RequestError`, or the abort of `signal`.
+ *
+ * @param {string} path
+ * @param {{ signal?: AbortSignal, method?: string, body?: any }} [options]
+ */
 export async function request(path, { signal, method = "GET", body } = {}) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
   const json = body === undefined ? undefined : JSON.stringify(body);
@@ -129,7 +134,7 @@ export const fleetTrips = ({ from, to, ...others }, signal) =>
   request(fleetUrl("", { from, to, limit: PAGE, ...others }), { signal });
 
 /** The list of trips and stops of a device in a format, such as `.csv`, with these parameters. */
-export const listUrl = (token, format, { from, to, ...others }) =>
+export const listUrl = (token, format, /** @type {any} */ { from, to, ...others }) =>
   `/v1/devices/${token}/trips${format}${query({ from: iso(from), to: iso(to), ...others })}`;
 
 /** The list of trips of all devices in a format. */

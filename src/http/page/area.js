@@ -35,6 +35,8 @@ function valid(text) {
 }
 
 export class Area {
+  onChange;
+
   /** `box` gets the controls; `onChange()`: another area was chosen. */
   constructor(box, onChange) {
     Object.assign(this, { onChange, map: null, bbox: "" });

@@ -58,13 +58,15 @@ function trace(context, shapes) {
 }
 
 /** The features of layers with these names, of a type, each with its layer. */
-function select(layers, names, type, test = () => true) {
+function select(layers, names, type, test = (_it) => true) {
   return layers.filter(({ name }) => names.has(name)).flatMap((layer) =>
     layer.features.filter((it) => it.type === type && test(it)).map((it) => ({ layer, it })));
 }
 
 /** Draws on a canvas: `place(extent)` sets the transform, and returns the units of a pixel. */
 export class Painter {
+  canvas; palette; place;
+
   constructor(canvas, palette, place) {
     this.context = canvas.getContext("2d");
     Object.assign(this, { canvas, palette, place });

@@ -23,7 +23,9 @@ export function speedsOf(path) {
 }
 
 /** Approximate distance of two nearby points [lon, lat], m. */
-export function metresBetween([lonA, latA], [lonB, latB]) {
+export function metresBetween(
+  /** @type {number[]} */ [lonA, latA], /** @type {number[]} */ [lonB, latB],
+) {
   const rad = Math.PI / 180;
   const x = (lonB - lonA) * Math.cos(((latA + latB) / 2) * rad);
   return Math.hypot(x, latB - latA) * rad * 6_371_008.8;

@@ -14,6 +14,8 @@ import { isStop } from "./trips.js";
 const SUMS_DELAY_MS = 2000;
 
 export class DayTable {
+  onView; onMapDay; onDay; onPick;
+
   /**
    * `onPick(segment)`: the row of a trip or stop was chosen; `onDay(day)`: another day;
    * `onMapDay(day)`: the map has to show that day of the span alone, or with null all of them;

@@ -102,7 +102,7 @@ async function showLoaded({ first, last }) {
 }
 
 /** Shows what the device is called: its name, if it has one, and its id. */
-function showName({ name }) {
+function showName(/** @type {any} */ { name }) {
   const id = make("bdi", "ident", visible(state.device));
   const called = name ? [make("bdi", "", visible(name)), " ", id] : [id];
   get("device-name").replaceChildren(...called);
@@ -152,6 +152,7 @@ export async function loadEarlier() {
   get("lanes-state").textContent = "Loading the trips…";
   get("earlier").hidden = true;
   lanes.setAttribute("aria-busy", "true");
+  /** @type {string | (string | Node)[]} */
   let message = "";
   try {
     const page = await api.trips(token, { to, cursor: trips.cursor, kind: "all" });

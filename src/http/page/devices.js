@@ -22,6 +22,8 @@ const COLUMNS = {
 };
 
 export class Devices {
+  data; onPick; onPoint; onChange; clock;
+
   /** `onPick(device)`; `onChange()`: another order or filter; `onPoint(entry)`: null for none. */
   constructor(data, { onPick, onChange, onPoint, clock }) {
     const get = (id) => document.getElementById(id);
@@ -76,6 +78,7 @@ export class Devices {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!step) return;
       event.preventDefault();
+      /** @type {any[]} */
       const buttons = [...this.list.querySelectorAll("button")];
       const at = buttons.indexOf(document.activeElement) + step;
       (at < 0 ? this.search : buttons[at])?.focus();
@@ -158,7 +161,7 @@ export class Devices {
     const { value } = COLUMNS[this.sort];
     const found = this.matches();
     const sign = isDown ? -1 : 1;
-    const unknown = (entry) => value(entry) === null;
+    const unknown = (entry) => Number(value(entry) === null);
     // What is not known comes last, either way; `all` is ordered by name.
     const by = (a, b) => unknown(a) - unknown(b) || sign * (value(a) - value(b));
     let sorted = found;

@@ -6,6 +6,8 @@ import { dayName, dayOf, distance, endOf, isoDay, plural, startOf } from "./form
 const get = (id) => document.getElementById(id);
 
 export class FleetDay {
+  now;
+
   /** `now()`: the time, ms; `onChange()`: other days were chosen. */
   constructor({ now, onChange }) {
     Object.assign(this, { now });

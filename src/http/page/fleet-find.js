@@ -12,10 +12,12 @@ const PAGES = 20;
 const isTripId = (text) => !Number.isNaN(starOf(text)) || /^[0-9a-f-]{32,36}$/i.test(text);
 
 export class Finder {
+  data; onPick; onPoint; clock;
+
   /** `onPoint(entry)`: the device that Enter opens; null for none. */
   constructor(data, { onPick, onPoint, clock }) {
     Object.assign(this, { data, onPick, onPoint, clock });
-    this.input = document.getElementById("find-id");
+    this.input = /** @type {HTMLInputElement} */ (document.getElementById("find-id"));
     this.list = document.getElementById("find-list");
     this.entries = [];
     this.at = -1;

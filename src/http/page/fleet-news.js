@@ -10,6 +10,8 @@ const GATHER_MS = 1500;
 const PAUSE_MS = 10_000;
 
 export class FleetNews {
+  onFind; data;
+
   /** `data`: the devices; `onFind(id)`: the trip of an id has to be shown. */
   constructor(data, onFind) {
     Object.assign(this, { data, onFind });

@@ -19,6 +19,8 @@ const DRAW_MS = 500;
 const [TIME, WHAT, ...OTHERS] = COLUMNS;
 
 export class FleetTrips {
+  root; data; area; onView; days; onDevice; onTrip;
+
   /**
    * `data`: the devices; `days`: the chosen days; `area`: that of the map; `onTrip(segment)` and
    * `onDevice(device)`: a row was chosen; `onView()`: another filter or order.

@@ -102,7 +102,14 @@ export function starOf(id) {
   return Date.parse(`${y}-${mo}-${d}T${h}:${mi}:${s}Z`);
 }
 
-/** An HTML element with class, content (strings are never parsed as HTML) and attributes. */
+/**
+ * An HTML element with class, content (strings are never parsed as HTML) and attributes.
+ *
+ * @param {string} tag
+ * @param {string | Node | (string | Node)[]} [content]
+ * @param {Record<string, any>} [attributes]
+ * @returns {any}
+ */
 export function make(tag, className = "", content = [], attributes = {}) {
   const el = document.createElement(tag);
   if (className) el.className = className;
@@ -111,7 +118,12 @@ export function make(tag, className = "", content = [], attributes = {}) {
   return el;
 }
 
-/** An SVG element. */
+/**
+ * An SVG element.
+ *
+ * @param {string} tag
+ * @param {Record<string, any>} [attributes]
+ */
 export function draw(tag, attributes = {}) {
   const el = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) el.setAttribute(name, value);

@@ -3,6 +3,7 @@
 import { server } from "./api.js";
 import { make } from "./format.js";
 
+/** @type {(id: string) => any} */
 const get = (id) => document.getElementById(id);
 const TOAST_MS = 15_000;
 const TOASTS = 3;

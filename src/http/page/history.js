@@ -16,7 +16,7 @@ function record({ partition, offset, epoch }) {
 }
 
 /** `the sample of 08:06:00 (record 4 of the files)`. */
-function sample({ time, ...position }) {
+function sample(/** @type {any} */ { time, ...position }) {
   const which = time ? `the sample of ${clock(Date.parse(time))}` : "a sample";
   return `${which} (${record(position)})`;
 }

@@ -13,6 +13,8 @@ const TYPES = ["started", "changed", "merged", "split", "revived", "forgotten", 
  * reports the mode.
  */
 export class Live {
+  onEvent; onPoll; onState;
+
   constructor({ onEvent, onPoll, onState }) {
     Object.assign(this, { onEvent, onPoll, onState });
     this.source = null;

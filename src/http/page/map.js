@@ -33,6 +33,8 @@ export function toleranceAt(zoom, lat) {
 }
 
 export class TripMap {
+  tiles; landCanvas; onMarks; onPick; maxGapMs; onPath; onSeek; hasBase;
+
   /**
    * `onPick(id)`: a trip or stop was clicked; `onPath(trip, path)`: the selected path was loaded;
    * `onSeek(ms)`: a time of the selected trip was clicked; `onMarks(marks)`: what stands out on
@@ -50,6 +52,7 @@ export class TripMap {
       attributionControl: false,
       zoomSnap: 0.5,
     }).setView([25, 10], 2);
+    this.showScale();
     this.map.createPane("grid").style.zIndex = 250;
     this.base = L.layerGroup().addTo(this.map);
     this.others = L.layerGroup().addTo(this.map);
@@ -116,11 +119,15 @@ export class TripMap {
     if (this.trip) this.drawSelected();
   }
 
-  /** Shows lengths in the unit of the page. */
-  showUnits() {
+  showScale() {
     this.scale?.remove();
     const imperial = unit().name === "mi";
     this.scale = L.control.scale({ imperial, metric: !imperial }).addTo(this.map);
+  }
+
+  /** Shows lengths in the unit of the page. */
+  showUnits() {
+    this.showScale();
     if (this.trip) this.drawSelected();
     if (this.dayTrips) this.drawDay();
     this.showLegend();

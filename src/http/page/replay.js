@@ -11,6 +11,8 @@ const CALM_MS = 1000;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Replay {
+  trip; onTime; onPlay;
+
   /** `trip`: which; `onTime(ms | null)`: the time to show; `onPlay()`: it is about to run. */
   constructor(trip, { onTime, onPlay }) {
     Object.assign(this, { trip, onTime, onPlay });
@@ -23,7 +25,7 @@ export class Replay {
       type: "range", min: 0, max: Math.ceil((trip.endMs - trip.startMs) / 1000), step: 1,
       value: 0, "aria-label": "Time of the replay",
     });
-    this.speed = make("select", "", SPEEDS.map((speed) => new Option(`${speed}×`, speed)),
+    this.speed = make("select", "", SPEEDS.map((speed) => new Option(`${speed}×`, String(speed))),
       { "aria-label": "Speed of the replay" });
     this.speed.value = "60";
     this.now = make("output", "replay-now", clock(this.ms));

@@ -3,6 +3,12 @@
 import { withSettings } from "./settings.js";
 import { Trips, timed } from "./trips.js";
 
+/**
+ * An element of the page.
+ *
+ * @param {string} id
+ * @returns {any}
+ */
 export const get = (id) => document.getElementById(id);
 
 export const state = {

@@ -70,6 +70,8 @@ export function classNames() {
 }
 
 export class Track {
+  onPick;
+
   constructor(map) {
     this.map = map;
     this.layer = L.layerGroup().addTo(map);

@@ -1,8 +1,9 @@
-//! A day of 300 trips, and a path of 86,400 points.
+//! A day of 300 trips, a path of 86,400 points, and 10,000 devices of a keyspace.
 
 use std::fmt::Write as _;
 
-use super::opened;
+use super::overview::recent;
+use super::{World, opened};
 use crate::cli::Folder;
 
 /// 300 trips of `bus` in a day, four samples each.
@@ -66,4 +67,39 @@ fn much_is_moved_and_simplified() {
     (0..3).for_each(|_| browser.click(".leaflet-control-zoom-in"));
     browser.until(&format!("{before} > {requests}"));
     browser.until("!document.querySelector('#map-state').textContent");
+}
+
+#[test]
+#[ignore = "a measurement, which tests/nightly/page prints"]
+fn ten_thousand_devices_of_a_keyspace() {
+    let samples: String =
+        (0..10_000).map(|nth| recent(&format!("truck-{nth}"), &[180, 120, 60], true)).collect();
+    let Some(World { serve, browser, .. }) = &World::of_keyspace(&samples) else { return };
+    browser.until_says("#fleet-facts", "10,000 devices");
+    let list = "let [found, cursor] = [0, ''];
+        const began = performance.now();
+        do {
+            const asked = new XMLHttpRequest();
+            const next = cursor && `&cursor=${cursor}`;
+            asked.open('GET', `/v1/devices?last=true&limit=1000${next}`, false);
+            asked.send();
+            const page = JSON.parse(asked.responseText);
+            found += page.devices.filter(({ last }) => last !== null).length;
+            cursor = page.next;
+        } while (cursor);
+        return [found, performance.now() - began];";
+    for _ in 0..5 {
+        let listed = browser.js(list, &[]);
+        assert_eq!(listed[0], 10_000);
+        println!("10,000 devices listed in {:.0} ms", listed[1].as_f64().unwrap());
+    }
+    for _ in 0..3 {
+        browser.goto("about:blank");
+        browser.goto(&serve.url(""));
+        browser.until_count(".device", 200);
+        let first = browser.value("performance.now()").as_f64().unwrap();
+        browser.until_says("#fleet-facts", "10,000 devices");
+        let all = browser.value("performance.now()").as_f64().unwrap();
+        println!("first content after {first:.0} ms, all devices after {all:.0} ms");
+    }
 }
