@@ -112,7 +112,7 @@ fn page_api_and_logins_work_over_https() {
     let target = "/v1/trips/lookup?device=truck-17&at=2024-05-01T08:05:00Z";
     assert_eq!(https.get(target).is(200).json()["samples"], 5);
     // More than fits in a record, or in a send buffer.
-    assert!(https.get("/assets/world.json").is(200).body.len() > 100_000);
+    assert!(https.get("/assets/leaflet.js").is(200).body.len() > 100_000);
     let sample = minutes("new", &[1]);
     let bearer = format!("authorization: Bearer {SECRET}\r\n");
     https.request("POST", "/v1/samples", &bearer, sample.as_bytes()).is(200);
