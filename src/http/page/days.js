@@ -5,14 +5,26 @@ import { otherDay } from "./zone.js";
 
 /** Maximum days of a span: the API has no sums of more. */
 const MAX_DAYS = 31;
+/** The first moment of the year 9999, ms. */
+const LAST_MS = 253_370_764_800_000;
 /** Days of a range at first. */
 const RANGE_DAYS = 7;
 
 /** The number of a date, such as 2026-11-20, days since 1970; null if it is not valid. */
 export function dayOfDate(text) {
-  const ms = Date.parse(`${text}T00:00:00Z`);
-  return Number.isNaN(ms) ? null : ms / DAY;
+  const day = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) / DAY : NaN;
+  // The 31st of February is not the 2nd of March.
+  return isTime(day * DAY) && isoDay(day) === text ? day : null;
 }
+
+/** A time of the URL, ms; NaN if it is not valid. */
+export function timeOf(text) {
+  const ms = Date.parse(text ?? "");
+  return isTime(ms) ? ms : NaN;
+}
+
+/** Whether a time is one of those that samples may have: from 1970 up to the year 9999. */
+const isTime = (ms) => ms >= DAY && ms < LAST_MS;
 
 /** The span of two dates of the URL, at most `MAX_DAYS` long; null without a valid first one. */
 export function spanOfDates(day, to) {
@@ -23,6 +35,8 @@ export function spanOfDates(day, to) {
 }
 
 export class Days {
+  before; after; first; last; range; note; until;
+
   /**
    * `root` has the controls: `data-days` names them. `onChange(span)`: days were chosen; null: the
    * date was removed.

@@ -1,7 +1,7 @@
 // The view of a device and of its trips: connects its parts. Loaded when it is first shown.
 
 import { onEvent, poll } from "./changes.js";
-import { Days, spanOfDates } from "./days.js";
+import { Days, spanOfDates, timeOf } from "./days.js";
 import { DayTable } from "./daytable.js";
 import { Detail } from "./detail.js";
 import {
@@ -76,7 +76,7 @@ function daysOf(parameters) {
 
 /** Opens a device at the days, or the time, that the URL names. */
 export async function openAt(device, parameters) {
-  const ms = parameters.has("at") ? Date.parse(parameters.get("at")) : NaN;
+  const ms = timeOf(parameters.get("at"));
   const hasTime = !Number.isNaN(ms);
   const day = dayOf(ms);
   const span = daysOf(parameters) ?? (hasTime ? { first: day, last: day } : null);
@@ -146,7 +146,7 @@ get("detail").addEventListener("keydown", (event) => {
   event.preventDefault();
   backToDay();
 });
-for (const [id, step] of [["trip-before", -1], ["trip-after", 1]]) {
+for (const [id, step] of Object.entries({ "trip-before": -1, "trip-after": 1 })) {
   get(id).addEventListener("click", () => {
     const { chosen, trips } = state;
     const from = chosen ? (step > 0 ? chosen.endMs : chosen.startMs) : timeline.cursorMs;

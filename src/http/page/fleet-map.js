@@ -26,6 +26,8 @@ function boundsOf(entries) {
 }
 
 export class FleetMap {
+  clock; onPaint; onView; onPick;
+
   /**
    * `onPick(device)`: a device was clicked; `onView()`: the user has moved the map; `onPaint()`:
    * the map is drawn, in the colours of the theme.
@@ -189,7 +191,8 @@ export class FleetMap {
 
   applyView() {
     const [lat, lon, zoom] = this.view.split(",").map(Number);
-    const isValid = [lat, lon, zoom].every(Number.isFinite) && Math.abs(lat) <= 90;
+    // Far outside of the world, the base map would look for tiles without end.
+    const isValid = Number.isFinite(zoom) && Math.abs(lat) <= 90 && Math.abs(lon) <= 540;
     if (!isValid) this.view = "";
     else this.silently(() => this.map.setView([lat, lon], zoom, { animate: false }));
   }

@@ -8,7 +8,7 @@ import { showHelp } from "./fleet-help.js";
 import { Finder } from "./fleet-find.js";
 import { FleetMap } from "./fleet-map.js";
 import { FleetNews } from "./fleet-news.js";
-import { stateOf } from "./fleet-states.js";
+import { STATES, stateOf } from "./fleet-states.js";
 import { count, plural } from "./format.js";
 import { hashOf } from "./state.js";
 
@@ -24,6 +24,8 @@ const POLL_MS = 30_000;
 const get = (id) => document.getElementById(id);
 
 export class Fleet {
+  onTrip; onPick; onView;
+
   /**
    * `onPick(device)`: a device was chosen; `onTrip(segment)`: a trip or stop; `onFind(id)`: a trip
    * by its id; `onView(hash)`: the view has changed.
@@ -99,7 +101,7 @@ export class Fleet {
     document.title = "tstar";
     this.map.view = parameters.get("map") ?? "";
     this.list.search.value = parameters.get("q") ?? "";
-    this.list.only = parameters.get("state");
+    this.list.only = STATES.find((state) => state === parameters.get("state")) ?? null;
     this.day.read(parameters);
     this.area.read(parameters.get("box"));
     const hasTrips = parameters.get("list") === "trips";

@@ -65,8 +65,8 @@ export function times({ startMs, endMs }, day) {
 /** Whether a tag filter, `key=value` or `key`, accepts these tags. */
 function hasTag(tags, wanted) {
   const [key, ...rest] = wanted.split("=");
-  const value = tags?.[key];
-  return value !== undefined && (!rest.length || value === rest.join("="));
+  // Objects have a `constructor`, and more of that kind.
+  return Object.hasOwn(tags ?? {}, key) && (!rest.length || tags[key] === rest.join("="));
 }
 
 /** Whether two boxes overlap, edges included; the first one may cross the antimeridian. */
@@ -93,6 +93,8 @@ export function inWords({ kind, driver, tag, bbox }) {
 
 /** The order of a table, by a click on the head of a column, and as `-distance` in the URL. */
 export class Order {
+  onChange; columns; row;
+
   constructor(row, columns, onChange) {
     Object.assign(this, { row, columns, onChange });
     row.replaceChildren(...columns.map((column) => this.head(column)));

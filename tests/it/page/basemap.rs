@@ -112,7 +112,7 @@ fn a_tile_of_too_many_features_is_refused() {
     browser.until_count(".chart", 1);
 }
 
-/// A link with a place that is no place would let the map look for tiles without end.
+/// A link to far outside of the world would let the map look for tiles without end.
 #[test]
 fn a_link_to_a_place_outside_of_the_world_shows_all_devices() {
     let Some(browser) = Browser::start() else { return };
