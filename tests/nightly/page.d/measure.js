@@ -66,7 +66,7 @@ async function frames(page, work) {
   const drawn = events.filter(({ name }) => name === "DrawFrame").map(({ ts }) => ts / 1000);
   drawn.sort((a, b) => a - b);
   const spans = drawn.slice(1).map((ms, at) => ms - drawn[at]);
-  const tasks = events.filter(({ name, dur }) => name === "RunTask" && dur > 50_000);
+  const tasks = events.filter(({ name, dur }) => name.endsWith("RunTask") && dur > 50_000);
   return { spans, long: tasks.length, seconds: (drawn.at(-1) - drawn[0]) / 1000 };
 }
 

@@ -40,7 +40,7 @@ const QUESTIONS = {
   /** Kilometres of yesterday: of all, and of each in the list. */
   async yesterday({ page, click }) {
     await page.waitForFunction(isWhole, null, { polling: "raf" });
-    await click(page.getByRole("button", { name: "Previous day" }).first());
+    await click(page.locator("#fleet-days [data-days=before]"));
     await page.waitForFunction(() => {
       const text = document.querySelector("#fleet-total").textContent;
       return text.includes("km") && !text.includes("today");
@@ -53,7 +53,7 @@ const QUESTIONS = {
     await click(page.locator("#device-search"));
     await press("truck-51");
     await press(["Enter"]);
-    await click(page.getByRole("button", { name: "Previous day" }).first());
+    await click(page.locator("#device-days [data-days=before]"));
     await click(page.locator("#day-rows tr:not(.stop) button").first());
     await click(page.locator(".came summary"));
     const joined = page.locator(".steps li", { hasText: "Joined" });
