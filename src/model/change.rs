@@ -3,34 +3,7 @@
 use crate::identity::DeviceId;
 use crate::model::scalar::{DeviceTime, Version};
 
-/// Type of a change event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// The segment is new.
-    Started,
-    /// It gained samples, or lost some to another.
-    Changed,
-    /// It absorbed others.
-    Merged,
-    /// It is a part of another, with a new id.
-    Split,
-    /// It is a part of another, with an id that had been retired.
-    Revived,
-}
-
-impl ChangeKind {
-    /// Name of the type in events.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Changed => "changed",
-            Self::Merged => "merged",
-            Self::Split => "split",
-            Self::Revived => "revived",
-        }
-    }
-}
+pub use tstar_core::model::change::ChangeKind;
 
 /// A change event: a segment that a flush changed.
 #[derive(Clone, Debug, PartialEq, Eq)]

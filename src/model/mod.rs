@@ -9,7 +9,6 @@ pub(crate) mod input_part;
 pub mod nearest;
 pub mod partitioner;
 pub mod preset;
-pub mod reason;
 pub(crate) mod rules_request;
 pub mod schema;
 pub mod stats;
@@ -18,4 +17,4 @@ pub(crate) mod text_encoding;
 pub mod visible;
 pub mod zone;
 
-pub use tstar_core::model::{limits, named, reading, rules, sample, scalar, time};
+pub use tstar_core::model::{limits, named, reading, reason, rules, sample, scalar, time};

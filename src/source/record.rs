@@ -11,6 +11,7 @@ use super::{DecodedSample, NoSample, SampleError, Span};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reading::{ReadingKind, ReadingSet};
 use crate::model::reason::DeadReason;
+use crate::model::sample::is_driver;
 use crate::model::scalar::DeviceTime;
 use crate::timeline::{OutOfRange, RawSample, Sample};
 
@@ -268,9 +269,9 @@ impl<'a> Fields<'a> {
         let time_ms = self.time(shape, hours)?;
         let number = |field| self.number(field);
         let mut unknown = ReadingSet::default();
-        let mut reading = |field, kind| -> Result<Option<f64>, Box<SampleError>> {
+        let mut reading = |field, kind: ReadingKind| -> Result<Option<f64>, Box<SampleError>> {
             let value = number(field)?;
-            let is_unknown = value.is_some_and(|value| is_unknown(kind, value));
+            let is_unknown = value.is_some_and(|value| kind.is_unknown(value));
             if is_unknown {
                 unknown.insert(kind);
             }
@@ -291,13 +292,14 @@ impl<'a> Fields<'a> {
                 *raw.reading_mut(kind) = reading(field, kind)?;
             }
         }
-        let (ignition, is_lost) = self.ignition();
+        let is_lost;
+        (raw.ignition, is_lost) = self.ignition();
         if is_lost {
             unknown.insert_ignition();
         }
         let driver = self.driver(text)?;
         let sample = Sample::quantised(&raw).map_err(|error| self.out_of_range(&error))?;
-        Ok(DecodedSample { device, driver, sample: Sample { ignition, ..sample }, unknown })
+        Ok(DecodedSample { device, driver, sample, unknown })
     }
 
     fn device(&self, text: &mut String) -> Result<Span, Box<SampleError>> {
@@ -335,7 +337,7 @@ impl<'a> Fields<'a> {
             return bad_type(Field::Driver, value, expected);
         };
         let name = &text[span.start as usize..];
-        if name.len() > MAX_ID_BYTES || name.contains('\0') {
+        if !is_driver(name) {
             return bad_type(Field::Driver, value, expected);
         }
         // An empty name means no driver.
@@ -452,13 +454,6 @@ impl<'a> Fields<'a> {
 /// Whether an empty text means no value, as an empty cell does. A required field needs one.
 fn is_none(field: Field, text: &str) -> bool {
     !Field::REQUIRED.contains(&field) && text.trim_ascii().is_empty()
-}
-
-/// Whether the value of a reading says that the device does not know it.
-#[inline]
-#[expect(clippy::float_cmp, reason = "any other negative value is an error")]
-pub(super) fn is_unknown(kind: ReadingKind, value: f64) -> bool {
-    value == -1.0 && kind.has_unknown()
 }
 
 #[cfg(test)]

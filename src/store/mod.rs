@@ -21,7 +21,7 @@ pub mod write_group;
 use std::sync::Arc;
 
 pub use crate::codec::trip_row::{RowError, TripRow};
-pub use crate::model::change::{Change, ChangeKind, Forget, Forgotten};
+pub use crate::model::change::{Change, Forget, Forgotten};
 use crate::model::scalar::{Day, DeviceTime, LogTime, Offset};
 pub use crate::segment::Kinds;
 pub use any::{Access, AnyStore, EmbeddedStore, OpenOptions};

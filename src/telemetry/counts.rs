@@ -10,7 +10,7 @@ use crate::model::stats::Conflicts;
 use crate::segment::Arrival;
 
 /// Name of the result of a sample whose device time already has a kept sample.
-pub(crate) const DUPLICATE: &str = "duplicate";
+pub(crate) const DUPLICATE: &str = tstar_core::Effect::DUPLICATE;
 
 /// Name of the result of a dropped sample.
 pub(crate) const DROPPED: &str = "dropped";

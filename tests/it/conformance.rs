@@ -9,14 +9,15 @@ mod tags;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tstar::internals::model::change::ChangeKind;
 use tstar::internals::model::scalar::{Day, DeviceTime, Offset, Version};
 use tstar::internals::segment::MintPoints;
 use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::{ApplyRows as _, MemoryStore};
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Change, ChangeKind, DeviceScope, Flush, Forget, Kinds, Order, Position, TripEnd, TripRow,
-    TripStore, WriteGroup, count_trips, latest_end,
+    Change, DeviceScope, Flush, Forget, Kinds, Order, Position, TripEnd, TripRow, TripStore,
+    WriteGroup, count_trips, latest_end,
 };
 use tstar::internals::timeline::{DAY_MS, LegFilter, Path, READINGS, Reading, Sample, day_of};
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep, sleep_until};
+use tstar::internals::model::change::ChangeKind;
 use tstar::internals::model::reading::ReadingSet;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset};
@@ -16,7 +17,7 @@ use tstar::internals::pipeline::processor::{Processor, ProcessorConfig};
 use tstar::internals::sink::Sink;
 use tstar::internals::source::{Batch, DecodedSample, Entry, Source, SourceError};
 use tstar::internals::store::memory::MemoryStore;
-use tstar::internals::store::{ChangeKind, Flush, Position, StoreError};
+use tstar::internals::store::{Flush, Position, StoreError};
 use tstar::internals::timeline::{READINGS, Reading, Sample};
 
 const DEVICES: u32 = 40;

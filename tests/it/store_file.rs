@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use tstar::internals::model::change::ChangeKind;
 use tstar::internals::model::reason::DeadReason;
 use tstar::internals::model::rules::Rules;
 use tstar::internals::model::scalar::{DeviceTime, LogTime, Offset, Version};
@@ -12,8 +13,8 @@ use tstar::internals::sink::Sink;
 use tstar::internals::store::memory::ApplyRows as _;
 use tstar::internals::store::sqlite::SqliteStore;
 use tstar::internals::store::{
-    Access, AnyStore, Change, ChangeKind, DeadLetter, DeviceScope, Flush, LetterFilter,
-    OpenOptions, Position, StoreError, StoreUrl, TripRow, TripStore, WriteGroup,
+    Access, AnyStore, Change, DeadLetter, DeviceScope, Flush, LetterFilter, OpenOptions, Position,
+    StoreError, StoreUrl, TripRow, TripStore, WriteGroup,
 };
 use tstar::internals::timeline::{LegFilter, Path as TripPath, READINGS, Reading, Sample, day_of};
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tstar::internals::identity::DeviceId;
+use tstar::internals::model::change::ChangeKind;
 use tstar::internals::model::epoch::{Epoch, LogPartition, Versions};
 use tstar::internals::model::partitioner::Partitioner;
 use tstar::internals::model::reading::ReadingSet;
@@ -24,9 +25,7 @@ use tstar::internals::source::{
 };
 use tstar::internals::store::memory::MemoryStore;
 use tstar::internals::store::sqlite::{LetterFilter, SqliteStore};
-use tstar::internals::store::{
-    ChangeKind, DeadLetter, DeviceScope, Kinds, Order, TripRow, TripStore,
-};
+use tstar::internals::store::{DeadLetter, DeviceScope, Kinds, Order, TripRow, TripStore};
 use tstar::internals::timeline::{READINGS, Reading, Sample};
 
 use crate::model::legs;

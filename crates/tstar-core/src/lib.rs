@@ -11,14 +11,17 @@
 //! | `segment` | parts the samples of a device into trips and stops |
 //! | `advice` | proposes rules by samples |
 //! | `codec` | trips as rows, paths as bytes |
+//! | `fleet` | the trips of many devices in memory |
 
 pub mod advice;
 pub mod codec;
+pub mod fleet;
 pub mod identity;
 pub mod model;
 pub mod segment;
 pub mod timeline;
 
+pub use fleet::{Effect, Fleet, Record};
 pub use model::limits::SegmentRules;
 pub use model::reading::{Reading, ReadingKind};
 pub use model::rules::Rules;

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::Processor;
 use super::resident::Made;
 use super::schedule::FlushCost;
-use crate::model::scalar::{DeviceTime, Version};
-use crate::segment::{Segment, TakenGroup, is_live};
+use crate::model::scalar::Version;
+use crate::segment::{ChangeEvent, Segment, TakenGroup};
 use crate::sink::Sink;
-use crate::store::{Change, ChangeKind, Flush, Position, Result, TripRow, TripStore, WriteGroup};
+use crate::store::{Change, Flush, Position, Result, TripRow, TripStore, WriteGroup};
 use crate::timeline::LegFilter;
 
 /// Maximum number of pending rows, and maximum bytes of their paths, before they are staged.
@@ -229,21 +229,7 @@ pub(super) fn row_of(device_id: &str, segment: &Segment, legs: LegFilter, own: i
 fn change(row: usize, segment: &Segment, made: Made, lowest: Version) -> Change {
     // Of the past, the table topic got nothing: it gets every id that was retired meanwhile.
     let since = if made == Made::AfterThePast { Version::MIN } else { lowest };
-    let is_news = |history: &[Version]| history.last().is_some_and(|&last| last >= since);
-    let news = segment.outline().points.iter().filter(|(_, history)| is_news(history));
-    let (live, retired): (Vec<_>, Vec<_>) = news.partition(|(_, history)| is_live(history));
-    let retired: Vec<DeviceTime> = retired.into_iter().map(|(t_star_ms, _)| t_star_ms).collect();
-    // A split mints at a sample of an earlier record.
-    let is_old = |(at, minted): (DeviceTime, Version)| {
-        segment.path().get(at).is_some_and(|anchor| anchor.version < minted)
-    };
-    let kind = match live.first() {
-        _ if !retired.is_empty() => ChangeKind::Merged,
-        None => ChangeKind::Changed,
-        Some((_, history)) if history.len() > 1 => ChangeKind::Revived,
-        Some((at, history)) if is_old((*at, history[0])) => ChangeKind::Split,
-        Some(_) => ChangeKind::Started,
-    };
+    let ChangeEvent { kind, retired } = segment.event_since(since);
     Change { kind, retired, row, in_past: made == Made::InThePast }
 }
 

@@ -184,6 +184,14 @@ impl ReadingKind {
         !matches!(self, Self::Altitude)
     }
 
+    /// Whether this value means that the device does not know it.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::float_cmp, reason = "any other negative value is an error")]
+    pub fn is_unknown(self, value: f64) -> bool {
+        value == -1.0 && self.has_unknown()
+    }
+
     /// The accepted value, unless it is out of range.
     #[inline]
     pub(super) fn quantised(self, value: Option<f64>) -> Result<Reading, OutOfRange> {
@@ -289,7 +297,7 @@ mod tests {
     /// The fields of message `Path` that a comment of `schema/path.proto` gives a range.
     #[test]
     fn the_path_format_has_the_readings() {
-        let schema = include_str!("../../../../schema/path.proto");
+        let schema = include_str!("../../schema/path.proto");
         let fields = schema.lines().map(str::trim).filter(|line| line.ends_with(';'));
         let fields: Vec<_> = fields.filter(|line| line.starts_with(['r', 'b'])).collect();
         let mut expected = Vec::new();

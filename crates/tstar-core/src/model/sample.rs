@@ -4,7 +4,7 @@
 //! read back from its row equals, to the byte, a trip that never left memory.
 
 use super::reading::{FULL_TURN_DDEG, READINGS, Reading, ReadingKind, readings};
-use crate::identity::TEXT_TIMES_MS;
+use crate::identity::{MAX_DEVICE_ID_BYTES, TEXT_TIMES_MS};
 use crate::model::class::Class;
 use crate::model::scalar::{DeviceTime, Version};
 
@@ -59,6 +59,8 @@ macro_rules! define_samples {
             /// Longitude, degrees east, -180 to 180.
             pub lon: f64,
             $(#[doc = $raw_doc] pub $raw: Option<f64>,)*
+            /// Whether the ignition is on.
+            pub ignition: Option<bool>,
         }
 
         impl Sample {
@@ -158,6 +160,12 @@ fn time_out_of_range(time_ms: DeviceTime) -> OutOfRange {
     OutOfRange { field: "time", value: time_ms.ms() as f64, least, most }
 }
 
+/// Whether a text may be the name of a driver: at most 256 bytes without NUL.
+#[must_use]
+pub fn is_driver(name: &str) -> bool {
+    name.len() <= MAX_DEVICE_ID_BYTES && !name.as_bytes().contains(&0)
+}
+
 impl Sample {
     /// Quantises a raw sample.
     ///
@@ -173,6 +181,7 @@ impl Sample {
         let lat_e7 = quanta("lat", raw.lat, (-90.0, 90.0), 1e7)?;
         let lon_e7 = quanta("lon", raw.lon, (-180.0, 180.0), 1e7)?;
         let mut sample = Self::new(raw.time_ms, (lat_e7, lon_e7), raw.quantised_readings()?);
+        sample.ignition = raw.ignition;
         // 360 degrees equal 0.
         if sample.heading_ddeg == Reading::new(Some(FULL_TURN_DDEG)) {
             sample.heading_ddeg = Reading::new(Some(0));
@@ -266,7 +275,7 @@ mod tests {
             speed_mps: Some(13.888_9),
             heading_deg: Some(359.96),
             altitude_m: Some(-0.04),
-            accuracy_m: None,
+            ..RawSample::default()
         };
         let sample = Sample::quantised(&raw).unwrap();
         assert_eq!(sample.lat_e7, -254_518_370);

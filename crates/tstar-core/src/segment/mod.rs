@@ -9,6 +9,7 @@
 
 mod arrival;
 mod change;
+mod event;
 mod flush;
 mod group;
 mod held;
@@ -28,6 +29,7 @@ mod window;
 
 pub use arrival::{Arrival, Outcome};
 pub use change::{Change, Decision, Placement, SURROUNDINGS, decide};
+pub use event::{ChangeEvent, ChangeKind};
 pub use flush::{Due, TakenGroup};
 pub use group::TakenSpan;
 pub use held::Segment;
