@@ -13,6 +13,8 @@
 //! | `codec` | trips as rows, paths as bytes |
 //! | `fleet` | the trips of many devices in memory |
 
+#![forbid(unsafe_code)]
+
 pub mod advice;
 pub mod codec;
 pub mod fleet;

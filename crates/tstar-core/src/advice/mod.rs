@@ -4,6 +4,24 @@
 //! Pure. Everything follows from the samples: what parked receivers report as speed, where the
 //! ignition goes off, how long vehicles wait and stand, and how long devices are silent while they
 //! are under way and while they are not.
+//!
+//! ```
+//! use tstar_core::advice::{Advice, SampleSet};
+//! use tstar_core::{DeviceTime, RawSample, Sample};
+//!
+//! // A vehicle that sends every minute, and is silent at night.
+//! let samples = (0..3_i64).flat_map(|day| (0..600).map(move |minute| (day, minute)));
+//! let samples = samples.map(|(day, minute)| {
+//!     let time_ms = DeviceTime(1_795_132_800_000 + day * 86_400_000 + minute * 60_000);
+//!     let (lat, speed_mps) = (52.5 + minute as f64 * 0.004, Some(7.4));
+//!     let raw = RawSample { time_ms, lat, lon: 13.4, speed_mps, ..RawSample::default() };
+//!     ("truck-17", Sample::quantised(&raw).expect("every field is in range"))
+//! });
+//! let advice = Advice::new(&SampleSet::new(samples));
+//! let max_gap = advice.advised.iter().find(|it| it.rule == "max_gap").expect("it has an entry");
+//! println!("{} = {}: {}", max_gap.rule, max_gap.value, max_gap.why);
+//! assert!(advice.rules.max_gap_ms >= 60_000);
+//! ```
 
 mod gap;
 mod min_stop;

@@ -3,8 +3,6 @@
 
 use std::borrow::Cow;
 
-use prost::Message as _;
-
 use super::column::ColumnReader;
 use super::frame::decompress;
 use super::runs::RunReader;
@@ -23,18 +21,23 @@ use crate::timeline::{Path, READINGS, Reading, ReadingKind, Run, Sample};
 /// # Errors
 /// Why the bytes are not a valid path.
 pub fn decode(blob: &[u8]) -> Result<Path, BlobError> {
-    read(&message_of(blob)?)
+    read(&message(blob)?)
 }
 
 /// Whether two blobs have the same message. Which messages are compressed, and to which bytes,
 /// depends on the version that wrote them. A damaged blob equals only itself.
 #[must_use]
 pub fn is_same_message(one: &[u8], other: &[u8]) -> bool {
-    one == other || message_of(one).is_ok_and(|one| message_of(other).is_ok_and(|it| it == one))
+    let has_same = |other: &[u8]| message(one).is_ok_and(|one| message(other) == Ok(one));
+    one == other || has_same(other)
 }
 
-/// The message of a blob, decompressed.
-fn message_of(blob: &[u8]) -> Result<Cow<'_, [u8]>, BlobError> {
+/// The message of a blob, decompressed: the same for the same samples, whatever compressed it. It is
+/// not decoded.
+///
+/// # Errors
+/// The header, the frame or the checksum of the blob is wrong.
+pub fn message(blob: &[u8]) -> Result<Cow<'_, [u8]>, BlobError> {
     let (&header, rest) = blob.split_first().ok_or(BlobError::Empty)?;
     if !matches!(header, PLAIN | ZSTD) {
         return Err(BlobError::Header(header));
@@ -55,12 +58,7 @@ pub(super) fn bounded(declared: u64) -> Result<usize, BlobError> {
 }
 
 fn read(bytes: &[u8]) -> Result<Path, BlobError> {
-    let message = Message::decode(bytes).map_err(|error| BlobError::Message(error.to_string()))?;
-    // Unknown, repeated or zero fields and overlong lengths are lost in the message, so that it
-    // encodes to fewer bytes.
-    if message.encoded_len() != bytes.len() {
-        return Err(BlobError::Message("it has bytes that belong to no field".to_owned()));
-    }
+    let message = Message::read(bytes)?;
     if message.count == 0 {
         return Err(BlobError::Message("its count is 0".to_owned()));
     }

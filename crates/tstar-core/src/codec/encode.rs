@@ -1,7 +1,6 @@
 //! Encodes a path. Each flush encodes the whole path of each dirty trip, so buffers are reused per
 //! thread.
 
-use prost::Message as _;
 use std::cell::RefCell;
 
 use super::frame::compress;
@@ -39,7 +38,7 @@ pub fn encode(path: &Path) -> Vec<u8> {
         encoder.message.fill(&encoder.samples);
         encoder.message.fill_drivers(path);
         encoder.plain.clear();
-        encoder.message.encode(&mut encoder.plain).expect("a Vec grows");
+        encoder.message.write(&mut encoder.plain);
         encoder.blob()
     })
 }

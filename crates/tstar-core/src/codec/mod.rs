@@ -31,9 +31,12 @@ mod ids;
 #[cfg(test)]
 mod ids_tests;
 pub mod kind;
+#[cfg(all(feature = "unzstd", any(test, not(feature = "zstd"))))]
+mod pure_frame;
 mod runs;
 pub mod trip_row;
 mod versions;
+mod wire;
 
 #[cfg(feature = "zstd")]
 #[cfg(test)]
@@ -44,8 +47,10 @@ mod schema_tests;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{decode, is_same_message};
+pub use decode::{decode, is_same_message, message};
 pub use encode::encode;
+
+pub use crate::model::limits::MAX_SAMPLES;
 
 use crate::model::reading::readings;
 use crate::model::scalar::DeviceTime;
@@ -63,54 +68,71 @@ pub fn checksum(message: &[u8]) -> [u8; 4] {
     crc32fast::hash(message).to_le_bytes()
 }
 
-/// Maximum weight of a path, samples. `max_samples` may not exceed it, so that the message of
-/// every path is within [`MAX_MESSAGE_BYTES`].
-pub const MAX_SAMPLES: usize = 2_000_000;
-
 /// Maximum size of the message in a blob, bytes: enough for [`MAX_SAMPLES`] in the worst case. A
 /// blob that declares more is refused before memory is allocated for it.
 pub const MAX_MESSAGE_BYTES: usize = 96 << 20;
 
+/// A field of message `Path`: its number, and its bytes.
+type Field<B> = (u32, B);
+
 macro_rules! define_message {
     ($($kind:ident: $raw:ident, $field:ident, $present:ident {
-        tags: [$tag:tt, $present_tag:tt], $($rest:tt)*
+        tags: [$tag:literal, $present_tag:literal], $($rest:tt)*
     })*) => {
         /// Message `Path` of `schema/path.proto`.
         ///
         /// In the schema, the columns are packed varints, which are length-delimited bytes on the
         /// wire. Here they stay bytes and are read and written in place, so that a hostile blob
         /// cannot expand to eight times its size.
-        #[derive(Clone, PartialEq, Eq, prost::Message)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
         struct Message {
-            #[prost(uint32, tag = 1)]
             count: u32,
-            #[prost(bytes = "vec", tag = 2)]
             time_ms: Vec<u8>,
-            #[prost(bytes = "vec", tag = 3)]
             lat_e7: Vec<u8>,
-            #[prost(bytes = "vec", tag = 4)]
             lon_e7: Vec<u8>,
-            $(
-                #[prost(bytes = "vec", tag = $tag)]
-                $field: Vec<u8>,
-                #[prost(bytes = "vec", tag = $present_tag)]
-                $present: Vec<u8>,
-            )*
-            #[prost(bytes = "vec", tag = 13)]
+            $($field: Vec<u8>, $present: Vec<u8>,)*
             version: Vec<u8>,
-            #[prost(bytes = "vec", tag = 14)]
             version_rank: Vec<u8>,
-            #[prost(bytes = "vec", tag = 15)]
             class_runs: Vec<u8>,
-            #[prost(bytes = "vec", tag = 16)]
             ignition_runs: Vec<u8>,
-            #[prost(string, repeated, tag = 17)]
             drivers: Vec<String>,
-            #[prost(bytes = "vec", tag = 18)]
             driver_runs: Vec<u8>,
         }
 
         impl Message {
+            /// The fields that are bytes, in the order of their numbers.
+            fn fields(&self) -> [Field<&Vec<u8>>; 8 + 2 * READINGS] {
+                [
+                    (2, &self.time_ms),
+                    (3, &self.lat_e7),
+                    (4, &self.lon_e7),
+                    $(($tag, &self.$field),)*
+                    $(($present_tag, &self.$present),)*
+                    (13, &self.version),
+                    (14, &self.version_rank),
+                    (15, &self.class_runs),
+                    (16, &self.ignition_runs),
+                    (18, &self.driver_runs),
+                ]
+            }
+
+            /// The field of [`Message::fields`] with a number.
+            fn field_mut(&mut self, number: u32) -> Option<&mut Vec<u8>> {
+                Some(match number {
+                    2 => &mut self.time_ms,
+                    3 => &mut self.lat_e7,
+                    4 => &mut self.lon_e7,
+                    $($tag => &mut self.$field,)*
+                    $($present_tag => &mut self.$present,)*
+                    13 => &mut self.version,
+                    14 => &mut self.version_rank,
+                    15 => &mut self.class_runs,
+                    16 => &mut self.ignition_runs,
+                    18 => &mut self.driver_runs,
+                    _ => return None,
+                })
+            }
+
             /// Writes the columns of the readings and their bitmaps.
             fn fill_readings(&mut self, samples: &[Sample]) {
                 $(
@@ -132,16 +154,20 @@ readings!(define_message);
 /// Without feature `zstd`, no message is compressed.
 #[cfg(not(feature = "zstd"))]
 mod frame {
+    #[cfg(feature = "unzstd")]
+    pub use super::pure_frame::decompress;
+
     pub fn compress(_: &[u8], _: &mut Vec<u8>) -> bool {
         false
     }
 
+    #[cfg(not(feature = "unzstd"))]
     pub fn decompress(_: &[u8]) -> Result<Vec<u8>, super::BlobError> {
         Err(super::BlobError::Compressed)
     }
 }
 
-#[cfg(all(test, not(feature = "zstd")))]
+#[cfg(all(test, not(any(feature = "zstd", feature = "unzstd"))))]
 #[test]
 fn a_compressed_path_is_refused() {
     assert_eq!(decode(&[ZSTD, 0, 0, 0, 0, 0]).err(), Some(BlobError::Compressed));
@@ -167,7 +193,9 @@ pub enum BlobError {
     )]
     Checksum,
     /// The message is compressed, and this build cannot decompress.
-    #[error("the path is compressed with zstd; build tstar-core with its feature `zstd`")]
+    #[error(
+        "the path is compressed with zstd; build tstar-core with its feature `unzstd` or `zstd`"
+    )]
     Compressed,
     /// The zstd frame does not declare its content size.
     #[error("the path's zstd frame declares no content size; write it with one")]

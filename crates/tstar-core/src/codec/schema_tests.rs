@@ -37,5 +37,5 @@ fn trips_cql_has_the_columns() {
     let mut expected = vec![("device_id", "text", true)];
     expected.extend(["bucket", "end_time", "start_time"].map(|name| (name, "timestamp", true)));
     expected.extend(CQL);
-    assert_eq!(columns(include_str!("../../../../schema/trips.cql")), expected);
+    assert_eq!(columns(include_str!("../../schema/trips.cql")), expected);
 }

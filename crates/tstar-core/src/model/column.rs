@@ -7,7 +7,12 @@ const MAX_VARINT: usize = 10;
 /// Appends a zigzag varint.
 #[inline]
 pub fn push(column: &mut Vec<u8>, value: i64) {
-    let mut rest = (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned();
+    push_unsigned(column, (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
+}
+
+/// Appends a varint.
+#[inline]
+pub fn push_unsigned(column: &mut Vec<u8>, mut rest: u64) {
     while rest >= 0x80 {
         column.push(rest.to_le_bytes()[0] | 0x80);
         rest >>= 7;
@@ -24,6 +29,13 @@ pub fn entries(column: &[u8]) -> usize {
 /// complete varint, or if the varint is too long or not in its shortest form.
 #[inline]
 pub fn take_varint(column: &mut &[u8]) -> Option<i64> {
+    let value = take_unsigned(column)?;
+    Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+}
+
+/// As [`take_varint`], of a varint without a sign.
+#[inline]
+pub fn take_unsigned(column: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for (at, &byte) in column.iter().take(MAX_VARINT).enumerate() {
         // Only one bit of the tenth byte is used.
@@ -36,7 +48,7 @@ pub fn take_varint(column: &mut &[u8]) -> Option<i64> {
                 return None;
             }
             *column = &column[at + 1..];
-            return Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+            return Some(value);
         }
     }
     None

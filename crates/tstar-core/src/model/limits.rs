@@ -2,7 +2,18 @@
 
 use super::class::Class;
 use super::sample::Sample;
-use crate::model::scalar::{DeviceTime, LogTime};
+use crate::model::scalar::{DAY_MS, DeviceTime, LogTime};
+
+/// Maximum of rule `max_samples`, the weight of a path: so the message of every path is within
+/// [`MAX_MESSAGE_BYTES`](crate::codec::MAX_MESSAGE_BYTES).
+pub const MAX_SAMPLES: usize = 2_000_000;
+
+/// Maximum of rule `max_gap`, ms: 6 h. A trip that fills its day is cut at both midnights, and no
+/// shorter one may be.
+pub const MAX_GAP_MS: i64 = DAY_MS / 4;
+
+/// Maximum of rule `min_stop`, ms: 12 h.
+pub const MAX_MIN_STOP_MS: i64 = DAY_MS / 2;
 
 /// The rules that part samples into trips and stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
