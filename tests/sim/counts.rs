@@ -32,6 +32,7 @@ macro_rules! counts {
 
 counts! {
     LOGS = "random logs";
+    ARRIVALS = "arrivals that the core alone decides alike";
     SCHEDULES = "schedules";
     IDS = "round trips of ids";
     SPELLINGS = "ids that Python writes alike";

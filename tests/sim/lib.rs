@@ -29,3 +29,5 @@ mod processing;
 mod protocol;
 #[cfg(test)]
 mod random_ids;
+#[cfg(test)]
+mod vectors;

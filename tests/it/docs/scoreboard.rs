@@ -52,11 +52,11 @@ impl Row {
     }
 }
 
-/// R1 to R25, in this order.
+/// R1 to R26, in this order.
 fn rows() -> Vec<(String, Row)> {
     let text = std::fs::read_to_string(root().join(BOARD)).unwrap();
     let mut rows: BTreeMap<String, Row> = toml::from_str(&text).unwrap();
-    let ids = (1..=25).map(|nth| format!("R{nth}"));
+    let ids = (1..=26).map(|nth| format!("R{nth}"));
     let sorted: Vec<_> =
         ids.map(|id| rows.remove(&id).map(|row| (id.clone(), row)).expect(&id)).collect();
     assert!(rows.is_empty(), "{:?}", rows.keys());
