@@ -18,12 +18,14 @@ Examples:
   tstar explain truck-17~20261120T213800.123Z
   tstar explain truck-17~20261120T213800.123Z day1.ndjson.gz
   tstar explain truck-17~20261120T213800.123Z --log --brokers 127.0.0.1:9092
+  tstar explain truck-17~20261120T213800.123Z day1.ndjson.gz --evidence
 
 From the row alone: which sample minted the trip, and which ids it absorbed, each with its log
 position. With --log, or with all the files that were imported, also each record of the trip: how
 late it was, and its effect (new, end, beginning, inside, merge, duplicate). `late` is the log
 timestamp minus the device time (the log timestamp of files is the time of their import); `behind`
-is how far the device time was behind the latest one of the trip so far.";
+is how far the device time was behind the latest one of the trip so far. --evidence > trip.json
+is for tstar verify-trip trip.json, which needs neither store nor log.";
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -37,6 +39,9 @@ pub(crate) struct ExplainArgs {
     /// Read the topic that the store was built from
     #[arg(long = "log", conflicts_with = "files")]
     pub read_log: bool,
+    /// Print what the trip follows from, instead: the rules, and all records within two days of it
+    #[arg(long, conflicts_with_all = ["limit", "format", "json"])]
+    pub evidence: bool,
     /// Print at most N records
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least(0_usize))]
     pub limit: usize,
@@ -62,9 +67,13 @@ pub(crate) async fn run(
         requested_id: &args.id,
         t_star_ms: found.t_star_ms,
         limit: args.limit,
+        evidence: args.evidence,
     };
     let reads_log = args.read_log || !args.files.is_empty();
     let explanation = explain(request, &store, reads_log.then_some(&args.files)).await?;
+    if let Some(evidence) = &explanation.evidence {
+        return Ok(printer.write(evidence.to_json().as_bytes())?);
+    }
     match format {
         Format::Table => print(&explanation, printer),
         _ => printer.json(&explanation),
@@ -86,7 +95,7 @@ fn position_text(position: &LogPosition, is_of_files: bool) -> String {
 }
 
 fn print(explanation: &TripExplanation, printer: &mut Printer) -> anyhow::Result<()> {
-    let TripExplanation { row: trip, log, is_of_files } = explanation;
+    let TripExplanation { row: trip, log, is_of_files, .. } = explanation;
     let at = |position: &LogPosition| position_text(position, *is_of_files);
     let mut pairs = vec![
         ("id", trip.id.clone()),

@@ -38,6 +38,7 @@ mod times;
 mod trips;
 mod usage;
 mod verify;
+mod verify_trip;
 
 use std::process::ExitCode;
 
@@ -119,6 +120,8 @@ enum Command {
     Rebuild(Box<rebuild::RebuildArgs>),
     /// Compare a store with its log, and repair rows that differ
     Verify(Box<verify::VerifyArgs>),
+    /// Check whether a trip follows from its records, without a store
+    VerifyTrip(verify_trip::VerifyTripArgs),
     /// Erase the trips of a device, or of all devices, that ended before a time
     Forget(Box<forget::ForgetArgs>),
     /// Show and manage epochs
@@ -214,6 +217,7 @@ async fn dispatch(
         Command::Replay(args) => replay::run(&args, context, printer).await,
         Command::Rebuild(args) => rebuild::run(&args, context, printer).await,
         Command::Verify(args) => verify::run(&args, context, printer).await,
+        Command::VerifyTrip(args) => verify_trip::run(&args, printer),
         Command::Backup(args) => backup::back_up(&args, context, printer).await,
         Command::Restore(args) => backup::restore(&args, context, printer).await,
         Command::Doctor(args) => doctor::run(&args, context, printer).await,

@@ -4,6 +4,7 @@ use super::size::format_size;
 use super::values::ms;
 use super::{KeyRule, Settings};
 use crate::codec::MAX_SAMPLES;
+use crate::model::limits::{MAX_GAP_MS, MAX_MIN_STOP_MS};
 use crate::model::partitioner::Partitioner;
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
@@ -45,10 +46,10 @@ impl Settings {
         let mut problems = Problems::default();
         // Of longer gaps, a trip that takes less than a day could fill it, and be cut at midnight.
         let message = format!("max_gap must be at most 6h, not {}", text(self.max_gap_ms));
-        problems.check(self.max_gap_ms <= DAY_MS / 4, &["max_gap"], message);
+        problems.check(self.max_gap_ms <= MAX_GAP_MS, &["max_gap"], message);
         let min_stop_ms = self.min_stop_ms.unwrap_or(1);
         let message = format!("min_stop must be at most 12h, not {}", text(min_stop_ms));
-        problems.check(min_stop_ms <= DAY_MS / 2, &["min_stop"], message);
+        problems.check(min_stop_ms <= MAX_MIN_STOP_MS, &["min_stop"], message);
         for (key, value_ms) in [
             (&["max_staleness"], ms(self.flush.max_staleness)),
             (&["stop_staleness"], ms(self.flush.stop_staleness)),

@@ -53,3 +53,4 @@ mod terminal;
 mod tls;
 mod topic;
 mod verify;
+mod verify_trip;

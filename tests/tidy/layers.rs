@@ -9,7 +9,7 @@ const ROOTS: &[&str] = &["crates/tstar-core/src", "src"];
 
 /// The modules, lowest first; each line is a layer.
 const ORDER: &[&[&str]] = &[
-    &["identity", "model", "timeline", "segment", "advice", "codec", "fleet"],
+    &["identity", "model", "timeline", "segment", "advice", "codec", "fleet", "evidence"],
     &["telemetry", "views", "tls", "web", "source", "store", "kafka", "registry"],
     &["settings"],
     &["sink", "pipeline", "log"],

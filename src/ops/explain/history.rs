@@ -2,9 +2,10 @@
 //!
 //! The timeline repeats its decisions with the samples of some days around the trip: what was one
 //! with it and is another trip or stop now touches two days at most, and what decided about that
-//! lies within a day of it.
+//! lies within a day of it. These samples are also the evidence of the trip.
 
 use serde::Serialize;
+use tstar_core::evidence::{Evidence, EvidenceRecord, REACH_MS};
 
 use crate::log::device::RecordsRead;
 use crate::model::rules::Rules;
@@ -14,7 +15,7 @@ use crate::segment::{Arrival, Outcome, Segment, Timeline};
 use crate::source::{Batch, Control, DecodedSample, Entry};
 use crate::store::TripRow;
 use crate::telemetry::counts::DUPLICATE;
-use crate::timeline::{DAY_MS, LegFilter, Sample};
+use crate::timeline::Sample;
 use crate::views::text_id;
 
 /// A sample of a trip and its effect. Clients parse it: names and order are fixed.
@@ -48,15 +49,12 @@ pub struct RecordExplanation {
     pub retired: Option<String>,
 }
 
-/// How far around the trip samples are repeated, ms.
-const AROUND_MS: i64 = 2 * DAY_MS;
-
 /// The history of a trip, up to the record that was read last.
 pub(crate) struct TripHistory<'a> {
     row: &'a TripRow,
     timeline: Timeline,
     /// The rules of the records, which are the same in every epoch.
-    legs: LegFilter,
+    rules: Option<Rules>,
     latest_ms: Option<DeviceTime>,
     /// Samples before this device time are erased, ms.
     floor_ms: DeviceTime,
@@ -66,22 +64,31 @@ pub(crate) struct TripHistory<'a> {
     pub records: Vec<RecordExplanation>,
     /// Number of samples, including those over the limit.
     pub total: u64,
+    /// The records that the trip follows from, if they are wanted.
+    evidence: Option<Vec<EvidenceRecord>>,
 }
 
 impl<'a> TripHistory<'a> {
-    /// An empty history that keeps at most `limit` records, which are of files or of a topic.
+    /// An empty history that keeps at most `limit` records, which are of files or of a topic, and
+    /// all of them if they are wanted as evidence.
     #[must_use]
-    pub(crate) fn new(row: &'a TripRow, limit: usize, is_of_files: bool) -> Self {
+    pub(crate) fn new(
+        row: &'a TripRow,
+        limit: usize,
+        is_of_files: bool,
+        is_evidence_wanted: bool,
+    ) -> Self {
         Self {
             row,
             timeline: Timeline::in_memory(),
-            legs: LegFilter::default(),
+            rules: None,
             latest_ms: None,
             floor_ms: DeviceTime::MIN,
             limit,
             is_of_files,
             records: Vec::new(),
             total: 0,
+            evidence: is_evidence_wanted.then(Vec::new),
         }
     }
 
@@ -90,8 +97,25 @@ impl<'a> TripHistory<'a> {
     pub(crate) fn is_whole(&self) -> bool {
         let Some(trip) = self.timeline.covering(self.row.start_ms) else { return false };
         let partition = self.row.partition;
-        let built = TripRow::from_segment(&self.row.device_id, trip, self.legs);
+        let legs = self.rules.as_ref().map(Rules::legs).unwrap_or_default();
+        let built = TripRow::from_segment(&self.row.device_id, trip, legs);
         TripRow { partition, ..built } == *self.row
+    }
+
+    /// The evidence of the trip, if it is wanted.
+    #[must_use]
+    pub(crate) fn take_evidence(&mut self) -> Option<Evidence> {
+        let (mut records, rules) = (self.evidence.take()?, self.rules.as_ref()?);
+        // Records that a file has again are at the positions of the first time.
+        records.sort_by_key(|record| record.version);
+        Some(Evidence::new(rules, self.row, records))
+    }
+
+    /// Adds a record to the evidence, if that is wanted and the row is not older.
+    fn witness(&mut self, record: impl FnOnce() -> EvidenceRecord, version: Version) {
+        if let Some(evidence) = self.evidence.as_mut().filter(|_| version <= self.row.version) {
+            evidence.push(record());
+        }
     }
 
     /// Reads the next records of one partition.
@@ -100,7 +124,7 @@ impl<'a> TripHistory<'a> {
     /// An id of the trip has no text form.
     pub(crate) fn read(&mut self, records: RecordsRead<'_>) -> anyhow::Result<()> {
         let RecordsRead { rules, partition, versions, batch } = records;
-        self.legs = rules.legs();
+        self.rules.get_or_insert_with(|| rules.clone());
         for entry in &batch.entries {
             let Ok(decoded) = &entry.content else { continue };
             if batch.text(&decoded.device) == self.row.device_id {
@@ -108,9 +132,11 @@ impl<'a> TripHistory<'a> {
                 self.absorb(rules, (partition, version), batch, (entry, decoded))?;
             }
         }
-        if let Some(Control::Forget { device_id, before_ms, .. }) = &batch.control
+        if let Some(Control::Forget { device_id, before_ms, offset, .. }) = &batch.control
             && device_id.as_str() == self.row.device_id
         {
+            let version = versions.version_at(*offset);
+            self.witness(|| EvidenceRecord::of_forget(version, *before_ms), version);
             self.floor_ms = self.floor_ms.max(*before_ms);
             self.timeline.forget(*before_ms);
         }
@@ -126,8 +152,8 @@ impl<'a> TripHistory<'a> {
     ) -> anyhow::Result<()> {
         let (sample, row) = (Sample { version, ..decoded.sample }, self.row);
         let time_ms = sample.time_ms;
-        let is_near = time_ms >= row.start_ms.saturating_sub(AROUND_MS)
-            && time_ms <= row.end_ms.saturating_add(AROUND_MS)
+        let is_near = time_ms >= row.start_ms.saturating_sub(REACH_MS)
+            && time_ms <= row.end_ms.saturating_add(REACH_MS)
             && time_ms >= self.floor_ms
             && rules.guard().judge(time_ms, entry.log_time_ms).is_ok()
             && rules.fixes().judge(&sample).is_ok();
@@ -137,6 +163,8 @@ impl<'a> TripHistory<'a> {
             return Ok(());
         }
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
+        let log_time_ms = Some(entry.log_time_ms);
+        self.witness(|| EvidenceRecord::of_sample(&sample, driver, log_time_ms), version);
         let outcome = self.timeline.absorb(&rules.segments(), sample, driver);
         let (effect, conflicting) = match outcome {
             Outcome::Applied(arrival) => (arrival.name(), false),

@@ -5,6 +5,7 @@ mod history;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use tstar_core::evidence::Evidence;
 
 pub(crate) use self::history::RecordExplanation;
 use self::history::TripHistory;
@@ -28,6 +29,8 @@ pub struct ExplainRequest<'a> {
     pub t_star_ms: DeviceTime,
     /// Maximum number of records in the explanation.
     pub limit: usize,
+    /// Whether the evidence of the trip is wanted, which needs the log.
+    pub evidence: bool,
 }
 
 /// The samples of a trip as the log has them. Clients parse it: names and order are fixed.
@@ -50,6 +53,9 @@ pub struct TripExplanation {
     /// Whether the store was built from files.
     #[serde(skip)]
     pub is_of_files: bool,
+    /// What the trip follows from, if the request wants it.
+    #[serde(skip)]
+    pub evidence: Option<Evidence>,
 }
 
 /// Explains a trip from its row, and from the log if `files` are given: all files that the store
@@ -67,11 +73,19 @@ pub async fn explain(
     let epochs = store.epochs().await?;
     let is_of_files = epochs.is_empty();
     let of_row = Explanation::from_row(row, requested_id, t_star_ms, &epochs)?;
-    let log = match files {
-        Some(files) => Some(explain_log(request, store, files, is_of_files).await?),
-        None => None,
+    let (log, evidence) = match files {
+        Some(files) => {
+            let (log, evidence) = explain_log(request, store, files, is_of_files).await?;
+            (Some(log), evidence)
+        }
+        None if request.evidence => {
+            let problem = "--evidence has the records of the trip: name all files that the store \
+                           was built from, or pass --log for a topic";
+            return Err(InvalidRequest(problem.into()).into());
+        }
+        None => (None, None),
     };
-    Ok(TripExplanation { row: of_row, log, is_of_files })
+    Ok(TripExplanation { row: of_row, log, is_of_files, evidence })
 }
 
 async fn explain_log(
@@ -79,15 +93,15 @@ async fn explain_log(
     store: &AnyStore,
     files: &[PathBuf],
     is_of_files: bool,
-) -> anyhow::Result<LogExplanation> {
-    let ExplainRequest { settings, row, limit, .. } = request;
+) -> anyhow::Result<(LogExplanation, Option<Evidence>)> {
+    let ExplainRequest { settings, row, limit, evidence, .. } = request;
     let name = &settings.store;
     if !(is_of_files || files.is_empty()) {
         let problem = format!("store `{name}` was built from a topic: --log reads it again");
         return Err(InvalidRequest(problem).into());
     }
     let log = Log::open(store, files, settings).await?;
-    let mut history = TripHistory::new(row, limit, is_of_files);
+    let mut history = TripHistory::new(row, limit, is_of_files, evidence);
     log.read_device(row, |records| history.read(records)).await?;
     if !history.is_whole() {
         return Err(PreconditionFailed(format!(
@@ -97,7 +111,8 @@ async fn explain_log(
         ))
         .into());
     }
+    let evidence = history.take_evidence();
     let TripHistory { records, total, .. } = history;
     let more = total - records.len() as u64;
-    Ok(LogExplanation { records, more })
+    Ok((LogExplanation { records, more }, evidence))
 }

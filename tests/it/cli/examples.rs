@@ -22,6 +22,8 @@ fn prepared() -> Folder {
     folder.write("day1.csv", table);
     let summary = folder.ingest("day1.ndjson.gz");
     assert_eq!((&summary["applied"], &summary["trips"]), (&3.into(), &1.into()));
+    let explain = "explain truck-17~20261120T213800.123Z day1.ndjson.gz --evidence";
+    folder.write("trip.json", folder.run(explain).ends(0).stdout);
     // For the examples that show and remove tags, which come before those that set them.
     folder.run("tag truck-17~20261120T213800.123Z purpose=private seen=yes").ends(0);
     folder

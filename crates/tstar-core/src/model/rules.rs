@@ -23,7 +23,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::limits::{ClockGuard, FixFilter, LegFilter, SegmentRules};
+use super::limits::{
+    ClockGuard, FixFilter, LegFilter, MAX_GAP_MS, MAX_MIN_STOP_MS, MAX_SAMPLES, SegmentRules,
+};
+use super::reading::ReadingKind;
 use super::schema::{Encoding, SchemaSource};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time};
@@ -222,6 +225,30 @@ impl Rules {
             stop_speed_cmps: self.stop_speed_cmps,
             max_samples: self.max_samples as usize,
         }
+    }
+
+    /// Checks the rules that decide about samples. Those of tstar's settings pass; with others,
+    /// arithmetic may overflow.
+    ///
+    /// # Errors
+    /// The name of a rule, its value and its range.
+    pub fn check(&self) -> Result<(), String> {
+        let readings = |kind: ReadingKind| i64::from(kind.quanta_range().1);
+        let optional = |value: Option<i32>| value.map_or(0, i64::from);
+        let max_speed = readings(ReadingKind::Speed);
+        let ranges = [
+            ("max_gap_ms", self.max_gap_ms, (1, MAX_GAP_MS)),
+            ("min_stop_ms", self.min_stop_ms.unwrap_or(1), (1, MAX_MIN_STOP_MS)),
+            ("stop_speed_cmps", self.stop_speed_cmps.into(), (0, max_speed)),
+            ("max_samples", self.max_samples.into(), (1, MAX_SAMPLES as i64)),
+            ("max_future_ms", self.max_future_ms, (0, i64::MAX)),
+            ("max_accuracy_dm", optional(self.max_accuracy_dm), (0, i32::MAX.into())),
+            ("max_leg_speed_cmps", optional(self.max_leg_speed_cmps), (0, i32::MAX.into())),
+        ];
+        let wrong = ranges.into_iter().find(|(_, value, (min, max))| value < min || value > max);
+        wrong.map_or(Ok(()), |(name, value, (min, max))| {
+            Err(format!("{name} is {value}; it must be {min} to {max}"))
+        })
     }
 
     /// Whether records name their schemas, by the ids of a registry.
