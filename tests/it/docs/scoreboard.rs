@@ -230,7 +230,7 @@ fn every_promise_has_its_row() {
     let ids = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric());
         let is_id = |word: &&str| {
-            word.strip_prefix('R').is_some_and(|it| it.parse::<u8>().is_ok_and(|it| it <= 25))
+            word.strip_prefix('R').is_some_and(|it| it.parse::<u8>().is_ok_and(|it| it <= 26))
         };
         words.filter(is_id).map(str::to_owned).collect()
     };

@@ -32,8 +32,8 @@ pub fn is_same_message(one: &[u8], other: &[u8]) -> bool {
     one == other || has_same(other)
 }
 
-/// The message of a blob, decompressed: the same for the same samples, whatever compressed it. It is
-/// not decoded.
+/// The message of a blob, decompressed: the same for the same samples, whatever compressed it. It
+/// is not decoded.
 ///
 /// # Errors
 /// The header, the frame or the checksum of the blob is wrong.

@@ -160,7 +160,9 @@ impl Evidence {
         )
     }
 
-    /// Decides whether the trip follows from its records and rules.
+    /// Decides whether the trip follows from its records and rules. Takes microseconds for each
+    /// record; of a hostile document, whose records cut one another's phases, up to the square of
+    /// their number: limit the time for what strangers send.
     ///
     /// # Errors
     /// It contradicts itself, or is too large.
