@@ -54,3 +54,4 @@ mod tls;
 mod topic;
 mod verify;
 mod verify_trip;
+mod wasm;

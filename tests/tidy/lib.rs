@@ -20,6 +20,8 @@ mod links;
 #[cfg(test)]
 mod repository;
 #[cfg(test)]
+mod wasm;
+#[cfg(test)]
 mod words;
 
 use std::path::{Path, PathBuf};
