@@ -17,6 +17,7 @@ const LINES: &[(&str, usize)] = &[
     ("http", 5010),
     ("log", 3430),
     ("pipeline", 3250),
+    ("tstar-python", 2240),
     ("model", 2115),
     ("views", 2000),
     ("settings", 1730),

@@ -283,11 +283,21 @@ fn every_dependency_says_why() {
     let planted = "[dependencies]\n# decide\na = \"1\" # sums\nb = \"2\"\nc = { x = 1 } # \n\
                    [dev-dependencies.d]\n[lints]\ne = \"warn\"\n";
     assert_eq!(unreasoned(planted).len(), 3, "{:?}", unreasoned(planted));
-    for manifest in ["Cargo.toml", "crates/tstar-core/Cargo.toml"] {
-        let manifest = read(Path::new(manifest));
+    for manifest in ["", "crates/tstar-core/", "crates/tstar-python/"] {
+        let manifest = read(&Path::new(manifest).join("Cargo.toml"));
         assert!(manifest.lines().any(|line| line == "[dependencies]"));
         assert_eq!(unreasoned(&manifest), Vec::<String>::new());
     }
+}
+
+#[test]
+fn every_package_has_the_version_of_the_program() {
+    let versions = ["", "crates/tstar-core/", "crates/tstar-python/"].map(|package| {
+        let manifest = read(&Path::new(package).join("Cargo.toml"));
+        let version = manifest.lines().find(|line| line.starts_with("version = "));
+        version.and_then(|line| line.split('"').nth(1)).map(str::to_owned)
+    });
+    assert!(versions[0].is_some() && versions.iter().all(|it| *it == versions[0]), "{versions:?}");
 }
 
 #[test]
