@@ -222,8 +222,7 @@ async fn open_store(app: Arc<App>, request: ServeRequest) {
     let log = match log {
         Some(log) => log,
         None => {
-            let max_gap_ms = request.new_rules().max_gap_ms;
-            app.open(OpenStore::without_log(Arc::clone(&store), max_gap_ms));
+            app.open(OpenStore::without_log(Arc::clone(&store), request.new_rules()));
             serve::first_log(&request, &store).await
         }
     };

@@ -213,6 +213,8 @@ impl App {
     pub(super) fn is_open(&self, row: &TripRow) -> bool {
         let phase = self.phase.borrow();
         let (settle_ms, now_ms) = (self.options.settings.settle_ms, self.now_ms());
-        phase.opened().is_some_and(|opened| is_open(row, opened.max_gap_ms, settle_ms, now_ms))
+        phase
+            .opened()
+            .is_some_and(|opened| is_open(row, opened.rules.max_gap_ms, settle_ms, now_ms))
     }
 }

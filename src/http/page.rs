@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::LazyLock;
 
 use axum::extract::Path;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::problem::Problem;
+use crate::model::rules::Rules;
 
 /// Settings of the map page.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
@@ -28,11 +29,44 @@ pub(crate) struct PageSettings {
     pub version: &'static str,
     /// Samples at most this far apart share a trip, ms.
     pub max_gap_ms: i64,
+    /// The other rules of the store that part samples into trips and stops.
+    pub rules: PageRules,
     /// Current time of the server.
     #[schema(format = DateTime)]
     pub now: String,
     /// Whether the request has a session, which can be logged out.
     pub logged_in: bool,
+}
+
+/// Rules by which the page computes trips from samples.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct PageRules {
+    /// Standing at least this long ends a trip, ms; null: standing alone ends none.
+    pub min_stop_ms: Option<i64>,
+    /// A vehicle stands while it reports a lower speed, m/s.
+    pub stop_speed_mps: f64,
+    /// Maximum number of samples of a trip.
+    pub max_samples: u32,
+    /// Faster legs do not count for distances, m/s; null: all count.
+    pub max_leg_speed_mps: Option<f64>,
+}
+
+impl From<&Rules> for PageRules {
+    fn from(rules: &Rules) -> Self {
+        let mps = |cmps| f64::from(cmps) / 100.0;
+        Self {
+            min_stop_ms: rules.min_stop_ms,
+            stop_speed_mps: mps(rules.stop_speed_cmps),
+            max_samples: rules.max_samples,
+            max_leg_speed_mps: rules.max_leg_speed_cmps.map(mps),
+        }
+    }
+}
+
+impl Default for PageRules {
+    fn default() -> Self {
+        Self::from(&Rules::default())
+    }
 }
 
 /// A file of the page.
@@ -106,9 +140,22 @@ assets! {
     "page/" "timeline.js": "text/javascript; charset=utf-8",
     "page/" "track.js": "text/javascript; charset=utf-8",
     "page/" "trips.js": "text/javascript; charset=utf-8",
+    "../../crates/tstar-wasm/npm/" "tstar.js": "text/javascript; charset=utf-8",
+    "../../crates/tstar-wasm/npm/" "tstar.wasm": "application/wasm",
+    "page/" "what-if.css": "text/css; charset=utf-8",
+    "page/" "what-if.js": "text/javascript; charset=utf-8",
+    "page/" "what-if-data.js": "text/javascript; charset=utf-8",
+    "page/" "what-if-worker.js": "text/javascript; charset=utf-8",
     "page/vendor/" "world.json": "application/json",
     "page/" "zone.js": "text/javascript; charset=utf-8",
 }
+
+/// The file that computes trips.
+const WORKER: &str = "what-if-worker.js";
+
+/// Its `Content-Security-Policy`: it runs WebAssembly, which the page itself may not.
+const WORKER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; \
+                             connect-src 'self'";
 
 /// The `Content-Security-Policy` of the page: resources from this server only, and tiles from the
 /// host of `tiles`.
@@ -143,7 +190,12 @@ pub(crate) async fn asset(
         let detail = format!("the page has no file `{name}`");
         return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail));
     };
-    Ok(static_response(&headers, asset.kind, asset.bytes, &asset.gzip))
+    let mut response = static_response(&headers, asset.kind, asset.bytes, &asset.gzip);
+    if asset.name == WORKER {
+        let policy = HeaderValue::from_static(WORKER_POLICY);
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    Ok(response)
 }
 
 /// Compresses bytes at the best level: each file is compressed once.
@@ -191,8 +243,6 @@ pub(crate) fn static_response(
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     #[test]

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use crate::log::append::SampleSink;
 use crate::log::changes::ChangeFeed;
+use crate::model::rules::Rules;
 use crate::ops::serve::ServedLog;
 use crate::store::AnyStore;
 
@@ -13,8 +14,8 @@ use crate::store::AnyStore;
 #[derive(Clone)]
 pub struct OpenStore {
     pub(super) store: Arc<AnyStore>,
-    /// Maximum gap in a trip, ms.
-    pub(super) max_gap_ms: i64,
+    /// The rules by which its log was read.
+    pub(super) rules: Arc<Rules>,
     /// The change feed.
     pub(super) feed: Option<Arc<ChangeFeed>>,
     /// Where samples go, if they are accepted.
@@ -26,14 +27,14 @@ impl OpenStore {
     #[must_use]
     pub fn new(store: Arc<AnyStore>, log: ServedLog) -> Self {
         let feed = ChangeFeed::of_store(&store, log.feed).map(Arc::new);
-        Self { store, max_gap_ms: log.max_gap_ms, feed, sink: log.sink.map(Arc::new) }
+        Self { store, rules: Arc::new(log.rules), feed, sink: log.sink.map(Arc::new) }
     }
 
-    /// A store that no topic was read into yet; `max_gap_ms` is that of the settings.
+    /// A store that no topic was read into yet; the rules are those of the settings.
     #[must_use]
-    pub(crate) fn without_log(store: Arc<AnyStore>, max_gap_ms: i64) -> Self {
+    pub(crate) fn without_log(store: Arc<AnyStore>, rules: Rules) -> Self {
         let feed = ChangeFeed::of_store(&store, None).map(Arc::new);
-        Self { store, max_gap_ms, feed, sink: None }
+        Self { store, rules: Arc::new(rules), feed, sink: None }
     }
 }
 
@@ -98,7 +99,7 @@ mod tests {
         let url = StoreUrl::parse(&format!("sqlite:{}", path.display())).unwrap();
         let access = Access::WriteFiles(&Rules::default());
         let store = AnyStore::open(&url, access, OpenOptions::default()).await.unwrap();
-        OpenStore::without_log(Arc::new(store), 60_000)
+        OpenStore::without_log(Arc::new(store), Rules::default())
     }
 
     #[tokio::test]

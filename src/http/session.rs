@@ -14,7 +14,7 @@ use super::body::{Limited, MAX_LOGIN};
 use super::call::Call;
 use super::examples::time;
 use super::origin;
-use super::page::PageSettings;
+use super::page::{PageRules, PageSettings};
 use super::problem::Problem;
 use super::sessions::MAX_AGE_S;
 use super::token::Right;
@@ -112,7 +112,8 @@ pub(crate) async fn page(call: Call) -> Result<Json<PageSettings>, Problem> {
         basemap: app.options.basemap.is_some(),
         stream,
         version: env!("CARGO_PKG_VERSION"),
-        max_gap_ms: opened.max_gap_ms,
+        max_gap_ms: opened.rules.max_gap_ms,
+        rules: PageRules::from(&*opened.rules),
         now: format_time(app.now_ms()),
         logged_in: call.access.session().is_some(),
     }))

@@ -49,8 +49,8 @@ pub(crate) struct OpenedStore {
 
 /// What belongs to the log of a store.
 pub struct ServedLog {
-    /// Maximum gap within a trip, ms.
-    pub max_gap_ms: i64,
+    /// The rules by which it was read.
+    pub rules: Rules,
     /// The change feed, if a topic keeps it.
     pub feed: Option<TopicFeed>,
     /// Where samples go, if they are accepted.
@@ -119,14 +119,14 @@ pub(crate) async fn first_log(request: &ServeRequest, store: &AnyStore) -> Serve
 
 /// Samples become further records of the file, by its rules, which are `stored`.
 fn file_log(request: &ServeRequest, file: (PathBuf, FileId), stored: Option<&Rules>) -> ServedLog {
-    let max_gap_ms = stored.map_or_else(|| request.new_rules().max_gap_ms, |it| it.max_gap_ms);
+    let current = stored.cloned().unwrap_or_else(|| request.new_rules());
     let sink = request.accepts_samples().then(|| {
         // The rules of a store without samples may change until the first one comes.
         let rules =
             stored.map_or_else(|| request.settings.rules_request(), |_| RulesRequest::default());
         SampleSink::File(Box::new(FileSink::new(file, rules, request.settings.clone())))
     });
-    ServedLog { max_gap_ms, feed: None, sink }
+    ServedLog { rules: current, feed: None, sink }
 }
 
 /// Samples go to the topic that the store was built from.
@@ -146,7 +146,7 @@ fn topic_log(
     } else {
         None
     };
-    Ok(ServedLog { max_gap_ms: newest.rules.max_gap_ms, feed, sink })
+    Ok(ServedLog { rules: newest.rules.clone(), feed, sink })
 }
 
 #[cfg(test)]

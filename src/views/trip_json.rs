@@ -69,6 +69,8 @@ pub struct PathJson {
     pub speed_mps: Vec<Option<f64>>,
     /// Reported headings, degrees clockwise from north.
     pub heading_deg: Vec<Option<f64>>,
+    /// Whether the ignition is on.
+    pub ignition: Vec<Option<bool>>,
     /// Times of both ends of each jump, at most 1000: the fastest. All of them are in the path.
     pub jumps: Vec<[String; 2]>,
     /// First and last time of each late part, at most 1000: the longest. Its samples arrived after
@@ -276,6 +278,7 @@ impl PathJson {
             columns.coordinates.push([sample.lon(), sample.lat()]);
             columns.speed_mps.push(reading(ReadingKind::Speed, &sample));
             columns.heading_deg.push(reading(ReadingKind::Heading, &sample));
+            columns.ignition.push(sample.ignition);
         }
         Ok(columns)
     }

@@ -25,6 +25,7 @@ mod small;
 mod spans;
 mod tags;
 mod trip;
+mod what_if;
 mod world;
 
 use browser::Browser;

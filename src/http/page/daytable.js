@@ -85,19 +85,26 @@ export class DayTable {
   }
 
   /**
-   * Shows days: `{device, first, last, onMap, segments, selected, maxGapMs, near}`. Of days without
-   * any, `near` are the days of the trips before and after, or null. `onMap` is the day that the
-   * map shows alone, or null.
+   * Shows days: `{device, first, last, onMap, segments, selected, maxGapMs, near, whatIf}`. Of days
+   * without any, `near` are the days of the trips before and after, or null. `onMap` is the day
+   * that the map shows alone, or null. `whatIf` has the sums of segments that are not stored.
    */
   show(shown) {
     const before = this.shown;
-    const isSame = ["device", "first", "last"].every((name) => before?.[name] === shown[name]);
+    const isSame = ["device", "first", "last"].every((name) => before?.[name] === shown[name]) &&
+      !before?.whatIf && !shown.whatIf;
     const key = zone() + shown.segments.map(({ id, version }) => `${id} ${version}`).join();
     this.shown = shown;
     this.showDrivers(this.driver.value);
     this.showMapDays();
     if (!isSame) this.total = this.days = null;
     this.render();
+    if (shown.whatIf) {
+      this.loading?.abort();
+      this.total = shown.whatIf.sums;
+      this.showSums();
+      return;
+    }
     if (isSame && key === this.key) {
       if (this.total) this.showSums();
       return;
@@ -139,10 +146,14 @@ export class DayTable {
 
   render() {
     if (!this.shown) return;
-    const { first, last, segments, maxGapMs } = this.shown;
-    this.name.textContent = this.isSpan ? `${dayName(first)} to ${dayName(last)}` : dayName(first);
+    const { first, last, segments, maxGapMs, whatIf } = this.shown;
+    this.root.classList.toggle("what-if", Boolean(whatIf));
+    this.name.replaceChildren(
+      this.isSpan ? `${dayName(first)} to ${dayName(last)}` : dayName(first),
+      ...(whatIf ? [make("b", "not-stored", "what if: not what is stored")] : []));
     this.order.show();
-    const filter = this.filter();
+    // What is not stored has neither drivers nor tags.
+    const filter = { ...this.filter(), ...(whatIf ? { driver: null, tag: null } : {}) };
     const found = segments.filter((it) => accepts(filter, it));
     const isTimeline = this.order.isByTime && found.length === segments.length;
     const focused = document.activeElement?.closest?.("tr")?.dataset.id;
@@ -229,7 +240,9 @@ export class DayTable {
 
   /** Links to what is shown, in the formats of the API. */
   showLinks(found, filter) {
-    const { device, first, last } = this.shown;
+    const { device, first, last, whatIf } = this.shown;
+    this.links.hidden = Boolean(whatIf);
+    if (whatIf) return;
     const span = { from: startOf(first), to: endOf(last) - 1 };
     const token = tokenOf(device);
     const [from, to] = [span.from, span.to].map((ms) => new Date(ms).toISOString());

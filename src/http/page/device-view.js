@@ -120,6 +120,11 @@ export function resume() {
 /** Selects a trip or stop of the device. */
 function pickSegment(segment) {
   if (!segment) return;
+  if (segment.isWhatIf) {
+    timeline.setCursor(segment.startMs);
+    timeline.reveal();
+    return;
+  }
   if (!isStop(segment)) {
     choose(segment, {}, { push: true });
     return;
@@ -140,6 +145,8 @@ get("earlier").addEventListener("click", async () => {
   if (timeline.hiddenDays || (await loadEarlier())) timeline.showMore();
   render();
 });
+get("what-if").addEventListener("click", async () =>
+  (await import("./what-if.js")).switchWhatIf());
 get("day-back").addEventListener("click", backToDay);
 get("detail").addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.target.closest("form")) return;

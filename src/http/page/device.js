@@ -212,7 +212,9 @@ export function showTable() {
   const { first, last, onMap } = parts.timeline.tableDays;
   parts.days.show(first === null ? null : { first, last });
   if (first === null) return;
-  const segments = state.trips.inDays(first, last);
+  parts.whatIf?.follow();
+  const whatIf = last > first ? null : parts.timeline.whatIfOf(first);
+  const segments = whatIf?.segments ?? state.trips.inDays(first, last);
   const near = [state.trips.next(startOf(first), -1), state.trips.next(endOf(last) - 1, 1)];
   parts.table.show({
     device: state.device,
@@ -223,6 +225,7 @@ export function showTable() {
     near: segments.length ? [] : near.map((trip) => trip && dayOf(trip.startMs)),
     selected: state.chosen?.id ?? null,
     maxGapMs: state.page.max_gap_ms,
+    whatIf,
   });
 }
 

@@ -33,6 +33,8 @@ export class Timeline {
     this.day = null;
     /** The chosen span of days, `{first, last, onMap}`; null: a day. */
     this.span = null;
+    /** The trips and stops of a day under other rules, shown instead of the stored ones. */
+    this.whatIf = null;
     this.marks = { jumps: [], late: [] };
     this.grid = draw("svg", { class: "grid", "aria-hidden": "true" });
     get("zoom-in").addEventListener("click", () => this.zoom(0.5));
@@ -73,7 +75,19 @@ export class Timeline {
     this.shownDays = MORE_DAYS;
     this.cursorMs = null;
     this.selected = null;
-    this.day = this.span = null;
+    this.day = this.span = this.whatIf = null;
+  }
+
+  /** What a day is under other rules, if that is shown. */
+  whatIfOf(day) {
+    return this.whatIf?.day === day ? this.whatIf : null;
+  }
+
+  /** The shown trip or stop that covers a time. */
+  covering(ms) {
+    const whatIf = this.whatIfOf(dayOf(ms));
+    if (!whatIf) return this.trips.covering(ms);
+    return whatIf.segments.find(({ startMs, endMs }) => startMs <= ms && ms <= endMs);
   }
 
   /** Number of loaded days that are not shown yet. */
@@ -99,7 +113,9 @@ export class Timeline {
     for (const [day, trips] of wanted) {
       if (!this.lanes.has(day)) this.lanes.set(day, new Lane(day));
       const lane = this.lanes.get(day);
-      lane.show(trips, this.view, this.selected, into);
+      const whatIf = this.whatIfOf(day);
+      lane.show(whatIf?.segments ?? trips, this.view, this.selected, into);
+      lane.el.classList.toggle("what-if", Boolean(whatIf));
       lane.setMarks(this.marks);
       const isChosen = day >= first && day <= last;
       lane.label.setAttribute("aria-current", isChosen ? "date" : "false");
@@ -150,7 +166,7 @@ export class Timeline {
   /** Marks a time, and makes its lane the one that Tab focuses. */
   setCursor(ms) {
     this.cursorMs = ms;
-    const text = ms === null ? "" : Lane.describe(this.trips.covering(ms));
+    const text = ms === null ? "" : Lane.describe(this.covering(ms));
     const day = ms === null ? this.day : dayOf(ms);
     const focusable = this.lanes.has(day) ? day : this.lanes.keys().next().value;
     for (const lane of this.lanes.values()) {

@@ -102,7 +102,8 @@ fn trip_json_matches_the_contract_exactly() {
     let path = concat!(
         r#""path":{"times":["2026-11-20T21:38:00.123Z","2026-11-20T21:41:20.123Z","#,
         r#""2026-11-20T21:44:40.123Z"],"coordinates":[[13.25,52.5],[13.375,52.5],[13.5,52.5]],"#,
-        r#""speed_mps":[10.5,10.5,null],"heading_deg":[null,90.5,null],"jumps":[],"#,
+        r#""speed_mps":[10.5,10.5,null],"heading_deg":[null,90.5,null],"#,
+        r#""ignition":[null,null,null],"jumps":[],"#,
         r#""late":[["2026-11-20T21:41:20.123Z","2026-11-20T21:41:20.123Z"]]}"#,
     );
     let with_path = written(Form::Ndjson, true, &[merged()], &Extras::default());
