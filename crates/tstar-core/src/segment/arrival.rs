@@ -1,6 +1,6 @@
 //! What absorbing a sample did to the segments of its device.
 
-use super::held::Segment;
+use super::Kind;
 use super::outline::Outline;
 use crate::model::named::named;
 use crate::model::sample::Sample;
@@ -47,9 +47,10 @@ impl Outcome {
     }
 }
 
-/// How a sample changed segments.
-pub(super) fn arrival(taken: &[Segment], added: &[Outline], time_ms: DeviceTime) -> Arrival {
-    let old = |outline: &&Outline| outline.samples() > 1 || outline.start_ms() != time_ms;
+/// How a sample changed segments. `taken`: the kinds of those that it took away.
+pub(super) fn arrival(taken: &[Kind], added: &[Outline], time_ms: DeviceTime) -> Arrival {
+    let old =
+        |outline: &&Outline| outline.end_ms() > outline.start_ms() || outline.start_ms() != time_ms;
     let former = added.iter().filter(old).count();
     let holder = added.iter().find(|it| (it.start_ms()..=it.end_ms()).contains(&time_ms));
     let holder = holder.expect("the sample is in a segment");
@@ -59,7 +60,7 @@ pub(super) fn arrival(taken: &[Segment], added: &[Outline], time_ms: DeviceTime)
         Arrival::Merge
     } else if !old(&holder) && taken.is_empty() {
         Arrival::New
-    } else if added.iter().filter(old).zip(taken).any(|(new, old)| new.kind != old.outline.kind) {
+    } else if added.iter().filter(old).zip(taken).any(|(new, old)| new.kind != *old) {
         Arrival::Turn
     } else if !old(&holder) {
         Arrival::New

@@ -1,25 +1,111 @@
 //! What a sample changes: the segments that it takes away, and those that come instead.
 
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
 use super::mint::MintPoints;
 use super::outline::Outline;
 use super::partition::partition;
 use super::phase::Phase;
-use super::window::Window;
-use super::{Class, SegmentRules};
+use super::window::{Piece, Unchanged, Window};
+use super::{Class, Kind, SegmentRules};
 use crate::model::scalar::{DeviceTime, Version};
 
 /// The segments that a sample takes away and those that come instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub(super) struct Change {
     /// Places of those that it takes away, among the segments that were given, ascending.
-    pub taken: Vec<usize>,
-    /// Those that come instead, by time.
-    pub added: Vec<Outline>,
+    pub(super) taken: Vec<usize>,
+    added: Vec<Added>,
+    version: Version,
+}
+
+/// A segment that comes instead of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Added {
+    kind: Kind,
+    pieces: SmallVec<[Piece; 4]>,
+    samples: usize,
+}
+
+impl Change {
+    /// The number of samples of the largest segment that it adds.
+    pub(super) fn most_samples(&self) -> usize {
+        self.added.iter().map(|added| added.samples).max().unwrap_or_default()
+    }
+
+    /// The segments that it adds, by time, made of those that it takes away.
+    pub(super) fn outlines(self, taken: Vec<Outline>) -> Vec<Outline> {
+        let Self { taken: places, added, version } = self;
+        let is_one = taken.len() == 1 && added.len() == 1;
+        let parts = taken.into_iter().map(|outline| (outline.phases, outline.points));
+        let (mut phases, points): (Vec<_>, Vec<_>) = parts.unzip();
+        let mut points = points.into_iter().flatten().peekable();
+        let outline = |Added { kind, pieces, .. }: Added| {
+            let phases = if is_one {
+                replace(std::mem::take(&mut phases[0]), &pieces)
+            } else {
+                concat(&pieces, |place| &phases[places.partition_point(|&it| it < place)])
+            };
+            let end_ms = phases[phases.len() - 1].last_ms;
+            let own = std::iter::from_fn(|| points.next_if(|(time_ms, _)| *time_ms <= end_ms));
+            let mut points: MintPoints = own.collect();
+            points.name(kind, &phases, version);
+            Outline { kind, phases, points, version }
+        };
+        added.into_iter().map(outline).collect()
+    }
+}
+
+/// The phases of pieces of one segment, in its own memory: it may have as many as samples.
+fn replace(mut phases: SmallVec<[Phase; 1]>, pieces: &[Piece]) -> SmallVec<[Phase; 1]> {
+    let mut end = phases.len();
+    let mut changed = SmallVec::<[Phase; 4]>::new();
+    // From the last on, so that those before stay where they are.
+    for piece in pieces.iter().rev() {
+        match *piece {
+            Piece::Changed(phase) => changed.insert(0, phase),
+            Piece::Unchanged(kept) => {
+                exchange(&mut phases, kept.end..end, &mut changed);
+                end = kept.first;
+            }
+        }
+    }
+    exchange(&mut phases, 0..end, &mut changed);
+    phases
+}
+
+fn exchange(phases: &mut SmallVec<[Phase; 1]>, old: Range<usize>, new: &mut SmallVec<[Phase; 4]>) {
+    let at = old.start;
+    if !old.is_empty() {
+        phases.drain(old);
+    }
+    if !new.is_empty() {
+        phases.insert_many(at, new.drain(..));
+    }
+}
+
+/// The phases of pieces of several segments.
+fn concat<'a>(
+    pieces: &[Piece],
+    phases_of: impl Fn(usize) -> &'a SmallVec<[Phase; 1]>,
+) -> SmallVec<[Phase; 1]> {
+    let mut phases = SmallVec::new();
+    for piece in pieces {
+        match *piece {
+            Piece::Changed(phase) => phases.push(phase),
+            Piece::Unchanged(Unchanged { place, first, end }) => {
+                phases.extend_from_slice(&phases_of(place)[first..end]);
+            }
+        }
+    }
+    phases
 }
 
 /// What becomes of a sample whose device time is not kept yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(super) enum Decision {
     /// It is kept.
     Keep(Change),
     /// A dead letter: it would make a segment of more than `max_samples`.
@@ -28,15 +114,15 @@ pub enum Decision {
 
 /// Where a sample belongs.
 #[derive(Clone, Copy, Debug)]
-pub struct Placement<K, C> {
+pub(super) struct Placement<K, C> {
     /// Device time of the sample.
-    pub time_ms: DeviceTime,
+    pub(super) time_ms: DeviceTime,
     /// Its class.
-    pub class: Class,
+    pub(super) class: Class,
     /// Whether everything between two times is in memory.
-    pub is_known: K,
+    pub(super) is_known: K,
     /// Cuts a phase at the time of the sample, which lies between two of its samples.
-    pub cut: C,
+    pub(super) cut: C,
 }
 
 /// How many segments on each side of those within `max_gap` of a sample decide on what it changes:
@@ -46,15 +132,14 @@ pub struct Placement<K, C> {
 /// may be of the movement that fills it. What is linked to these only ever changes with them in one
 /// segment: a trip that grows may fill its day, but only one that the sample is linked to gets
 /// shorter, so that its day is no longer filled.
-pub const SURROUNDINGS: usize = 3;
+pub(super) const SURROUNDINGS: usize = 3;
 
 /// Decides what a sample of the record at `version` changes.
 ///
 /// `near` are the segments around it, by time: those within `max_gap` of it, and on either side the
 /// next [`SURROUNDINGS`] of which each is linked to the one before. More of them change nothing.
 /// None of them has a sample at that time.
-#[must_use]
-pub fn decide(
+pub(super) fn decide(
     rules: &SegmentRules,
     near: &[&Outline],
     version: Version,
@@ -64,30 +149,23 @@ pub fn decide(
     >,
 ) -> Decision {
     let window = Window::around(rules, near, placement);
-    let parts = partition(rules, &window);
-    let is_same = |segment: &Outline, kind, phases: &[Phase]| {
-        segment.kind == kind && *segment.phases == *phases
-    };
     let mut kept = vec![false; near.len()];
-    let mut new = Vec::new();
-    for (kind, range) in parts {
-        let phases = &window.phases()[range];
-        match near.iter().position(|segment| is_same(segment, kind, phases)) {
-            Some(place) => kept[place] = true,
-            None => new.push((kind, phases)),
+    let mut added = Vec::new();
+    for (kind, part) in partition(rules, &window) {
+        let pieces = window.pieces(part.clone());
+        match pieces[..] {
+            [Piece::Unchanged(it)]
+                if it.is_all_of(near[it.place]) && near[it.place].kind == kind =>
+            {
+                kept[it.place] = true;
+            }
+            _ => added.push(Added { kind, pieces, samples: window.samples(part) }),
         }
     }
-    let samples = |phases: &[Phase]| phases.iter().map(|phase| phase.samples).sum::<usize>();
-    if new.iter().any(|(_, phases)| samples(phases) > rules.max_samples) {
+    let taken = (0..near.len()).filter(|&place| !kept[place]).collect();
+    let change = Change { taken, added, version };
+    if change.most_samples() > rules.max_samples {
         return Decision::Full;
     }
-    let taken: Vec<usize> = (0..near.len()).filter(|&place| !kept[place]).collect();
-    let added = new.into_iter().map(|(kind, phases)| {
-        let span_ms = phases[0].first_ms..=phases[phases.len() - 1].last_ms;
-        let points = taken.iter().flat_map(|&place| near[place].points.within(span_ms.clone()));
-        let mut points: MintPoints = points.cloned().collect();
-        points.name(kind, phases, version);
-        Outline { kind, phases: phases.into(), points, version }
-    });
-    Decision::Keep(Change { added: added.collect(), taken })
+    Decision::Keep(change)
 }

@@ -1,5 +1,7 @@
 //! What a flush takes: write groups whose changes are due.
 
+use std::collections::BTreeSet;
+
 use super::group::TakenSpan;
 use super::held::Segment;
 use super::timeline::Timeline;
@@ -59,7 +61,7 @@ impl Timeline {
     /// Returns whether any change is not due.
     fn mark_whole_groups(&mut self) -> bool {
         let due = self.segments.iter().filter(|segment| segment.pending.is_due);
-        let due: Vec<u32> = due.filter_map(|segment| segment.group).collect();
+        let due: BTreeSet<u32> = due.filter_map(|segment| segment.group).collect();
         let mut waits = false;
         for segment in self.segments.iter_mut().filter(|it| it.unflushed.is_some()) {
             segment.pending.is_due |= segment.group.is_some_and(|group| due.contains(&group));

@@ -3,6 +3,10 @@
 use crate::model::scalar::{Day, DeviceTime, Version};
 use crate::model::time::day_of;
 
+/// Number of spans from which on a group is written without delay, so that it stays a small part of
+/// what a store takes at once.
+pub(super) const LARGE: u32 = 1_000;
+
 /// A span that is taken away: in each day that it touches, every row that ends within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenSpan {
@@ -41,19 +45,14 @@ pub(super) struct Group {
     pub(super) key: u32,
     /// What was taken away. None lies within another.
     pub(super) taken: Vec<TakenSpan>,
+    /// Lowest version of its changes, which its segments have.
+    pub(super) lowest: Version,
 }
 
 impl Group {
     /// Whether any of these spans touches it.
     pub(super) fn touches(&self, spans: &[TakenSpan]) -> bool {
         self.taken.iter().any(|taken| spans.iter().any(|span| taken.touches(span)))
-    }
-
-    /// From the start of its first span to the end of its last one.
-    pub(super) fn hull(&self) -> (DeviceTime, DeviceTime) {
-        let (starts, ends) = (self.taken.iter(), self.taken.iter());
-        let start_ms = starts.map(|span| span.start_ms).min().expect("a group has spans");
-        (start_ms, ends.map(|span| span.end_ms).max().unwrap_or(start_ms))
     }
 
     /// Adds a span, unless another does all that it does.
@@ -65,6 +64,17 @@ impl Group {
     }
 }
 
+/// From the start of the first span to the end of the last one.
+///
+/// # Panics
+/// There is none.
+pub(super) fn hull<'a>(
+    spans: impl Iterator<Item = &'a TakenSpan> + Clone,
+) -> (DeviceTime, DeviceTime) {
+    let start_ms = spans.clone().map(|span| span.start_ms).min().expect("there are spans");
+    (start_ms, spans.map(|span| span.end_ms).max().unwrap_or(start_ms))
+}
+
 /// The write groups of a timeline that are not of one segment alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
@@ -72,6 +82,8 @@ pub(super) struct Groups {
     /// No span ends later. Most samples arrive behind all groups that wait.
     latest_ms: DeviceTime,
     next_key: u32,
+    /// No group has had more spans since there was none.
+    largest: u32,
 }
 
 impl Groups {
@@ -79,21 +91,47 @@ impl Groups {
         self.all.is_empty()
     }
 
+    /// Whether a group is large.
+    pub(super) fn has_large(&self) -> bool {
+        !self.all.is_empty() && self.largest >= LARGE
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
         self.all.iter()
     }
 
-    /// A group without spans, with a number of its own.
-    pub(super) fn begin(&mut self) -> Group {
-        let key = self.next_key;
-        self.next_key = key.wrapping_add(1);
-        Group { key, taken: Vec::new() }
+    /// The group with a number.
+    ///
+    /// # Panics
+    /// There is none.
+    pub(super) fn get_mut(&mut self, key: u32) -> &mut Group {
+        let group = self.all.iter_mut().find(|group| group.key == key);
+        group.expect("T3: a segment has its group")
     }
 
-    pub(super) fn push(&mut self, group: Group) {
-        let (_, end_ms) = group.hull();
-        self.latest_ms = if self.all.is_empty() { end_ms } else { self.latest_ms.max(end_ms) };
+    /// Adds spans, of which changes since `lowest` took some away, to the largest group that they
+    /// touch, or to a new one. Returns its number, and the other groups that they touch: their
+    /// spans are in it now.
+    pub(super) fn join(&mut self, spans: &[TakenSpan], lowest: Version) -> (u32, Vec<Group>) {
+        let (_, end_ms) = hull(spans.iter());
+        if self.all.is_empty() {
+            (self.latest_ms, self.largest) = (end_ms, 0);
+        }
+        self.latest_ms = self.latest_ms.max(end_ms);
+        let mut touched: Vec<Group> =
+            self.all.extract_if(.., |group| group.touches(spans)).collect();
+        touched.sort_by_key(|group| group.taken.len());
+        let mut group = touched.pop().unwrap_or_else(|| {
+            let key = self.next_key;
+            self.next_key = key.wrapping_add(1);
+            Group { key, taken: Vec::new(), lowest }
+        });
+        touched.iter().flat_map(|other| &other.taken).chain(spans).for_each(|&it| group.add(it));
+        let key = group.key;
+        let spans = u32::try_from(group.taken.len()).unwrap_or(u32::MAX);
+        self.largest = self.largest.max(spans);
         self.all.push(group);
+        (key, touched)
     }
 
     /// Adds a span to the group with a number.
@@ -101,8 +139,7 @@ impl Groups {
     /// # Panics
     /// There is none.
     pub(super) fn add(&mut self, key: u32, span: TakenSpan) {
-        let group = self.all.iter_mut().find(|group| group.key == key);
-        group.expect("T3: a segment has its group").add(span);
+        self.get_mut(key).add(span);
         self.latest_ms = self.latest_ms.max(span.end_ms);
     }
 
@@ -110,11 +147,6 @@ impl Groups {
     pub(super) fn touch(&self, spans: &[TakenSpan]) -> bool {
         let is_behind = |span: &TakenSpan| self.latest_ms < span.start_ms;
         !spans.iter().all(is_behind) && self.all.iter().any(|group| group.touches(spans))
-    }
-
-    /// Takes out those that any of these spans touches.
-    pub(super) fn extract(&mut self, spans: &[TakenSpan]) -> Vec<Group> {
-        self.all.extract_if(.., |group| group.touches(spans)).collect()
     }
 
     /// Removes the one with a number.

@@ -1,7 +1,5 @@
 //! Mint points: the device times at which ids were born, and what became of them.
 
-use std::ops::RangeInclusive;
-
 use smallvec::SmallVec;
 
 use super::phase::Phase;
@@ -23,6 +21,15 @@ impl FromIterator<(DeviceTime, History)> for MintPoints {
         let mut points: SmallVec<_> = points.into_iter().collect();
         points.sort_by_key(|(time_ms, _)| *time_ms);
         Self(points)
+    }
+}
+
+impl IntoIterator for MintPoints {
+    type Item = (DeviceTime, History);
+    type IntoIter = smallvec::IntoIter<[Self::Item; 1]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 
@@ -52,14 +59,6 @@ impl MintPoints {
         Some(&self.0[at].1)
     }
 
-    /// The ids of a span.
-    pub(super) fn within(
-        &self,
-        span_ms: RangeInclusive<DeviceTime>,
-    ) -> impl Iterator<Item = &(DeviceTime, History)> {
-        self.0.iter().filter(move |(time_ms, _)| span_ms.contains(time_ms))
-    }
-
     /// The ids that the record at a version retired, by time.
     pub fn retired_at(&self, version: Version) -> impl Iterator<Item = DeviceTime> {
         let is_retired =
@@ -85,7 +84,10 @@ impl MintPoints {
     /// trip, any one of a stop. Without one, the earliest such sample is minted.
     pub(super) fn name(&mut self, kind: Kind, phases: &[Phase], version: Version) {
         let may = |phase: &&Phase| kind == Kind::Stop || phase.class == Class::Moving;
-        let is_at = |time_ms| phases.iter().filter(may).any(|phase| phase.covers(time_ms));
+        let is_at = |time_ms| {
+            let at = phases.partition_point(|phase| phase.last_ms < time_ms);
+            phases.get(at).filter(may).is_some_and(|phase| phase.covers(time_ms))
+        };
         let id = self.0.iter().map(|(time_ms, _)| *time_ms).find(|&time_ms| is_at(time_ms));
         let id = id.unwrap_or_else(|| {
             let earliest = phases.iter().find(may).or(phases.first());

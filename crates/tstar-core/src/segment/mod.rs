@@ -28,7 +28,6 @@ mod timeline_tests;
 mod window;
 
 pub use arrival::{Arrival, Outcome};
-pub use change::{Change, Decision, Placement, SURROUNDINGS, decide};
 pub use event::{ChangeEvent, ChangeKind};
 pub use flush::{Due, TakenGroup};
 pub use group::TakenSpan;

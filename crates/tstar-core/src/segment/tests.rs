@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
+use super::change::{Decision, Placement, SURROUNDINGS, decide};
 use super::*;
 use crate::model::scalar::{DAY_MS, DeviceTime, Version};
 
@@ -208,7 +209,7 @@ impl Device {
         rules: &SegmentRules,
         version: Version,
         (time_ms, class): (DeviceTime, Class),
-    ) -> Option<Change> {
+    ) -> bool {
         let near = self.near(rules, time_ms);
         let kept = &self.kept;
         let phase = |first_ms, last_ms| {
@@ -223,17 +224,18 @@ impl Device {
         let segments: Vec<&Outline> = self.segments[near.clone()].iter().collect();
         let placement = Placement { time_ms, class, is_known: |_, _| true, cut };
         let Decision::Keep(change) = decide(rules, &segments, version, placement) else {
-            return None;
+            return false;
         };
         self.kept.insert(time_ms, class);
         let mut left: Vec<Outline> = std::mem::take(&mut self.segments);
+        let mut taken = Vec::new();
         for &place in change.taken.iter().rev() {
-            left.remove(near.start + place);
+            taken.insert(0, left.remove(near.start + place));
         }
-        left.extend(change.added.iter().cloned());
+        left.extend(change.outlines(taken));
         left.sort_by_key(Outline::start_ms);
         self.segments = left;
-        Some(change)
+        true
     }
 
     /// The segments with their samples.
@@ -331,10 +333,10 @@ fn check_log(seed: u64, seen: &mut SeenChanges) {
             continue;
         }
         let expected = after(&rules, &model, version, sample);
-        let change = device.absorb(&rules, version, sample);
+        let is_kept = device.absorb(&rules, version, sample);
+        assert_eq!(is_kept, expected.is_some(), "seed {seed}, offset {offset}");
         let Some(expected) = expected else {
             seen.refused += 1;
-            assert_eq!(change, None, "seed {seed}, offset {offset}");
             assert_eq!(device.literal(), model);
             continue;
         };

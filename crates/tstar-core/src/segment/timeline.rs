@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::SegmentRules;
 use super::arrival::{Arrival, Outcome, arrival};
 use super::change::{Change, Decision, Placement, SURROUNDINGS, decide};
-use super::group::{Group, Groups, TakenSpan};
+use super::group::{Groups, TakenSpan, hull};
 use super::held::Segment;
 use super::outline::Outline;
 use super::pending::Pending;
@@ -225,7 +225,7 @@ impl Timeline {
     fn is_too_heavy(&self, rules: &SegmentRules, near: &[DeviceTime], change: &Change) -> bool {
         let taken = change.taken.iter().map(|&place| &self.held(near[place]).path);
         let names: usize = taken.map(|path| path.weight() - path.len()).sum();
-        names > 0 && change.added.iter().any(|it| it.samples() + names > rules.max_samples)
+        names > 0 && change.most_samples() + names > rules.max_samples
     }
 
     fn apply(
@@ -235,19 +235,24 @@ impl Timeline {
         sample: Sample,
         driver: Option<&str>,
     ) -> Arrival {
-        let taken = change.taken.iter().map(|&place| near[place]);
-        let taken: Vec<Segment> =
-            taken.map(|at| self.segments.remove(at).expect("it was given")).collect();
-        let arrival = arrival(&taken, &change.added, sample.time_ms);
-        let (group, unflushed) = self.group_of(&taken, &change.added, sample.version);
         let mut pending = Pending::default();
-        for segment in &taken {
+        let (mut unflushed, mut kinds, mut spans) = (sample.version, Vec::new(), Vec::new());
+        let (mut outlines, mut paths) = (Vec::new(), VecDeque::new());
+        for &place in &change.taken {
+            let segment = self.segments.remove(near[place]).expect("it was given");
             self.memory -= segment.memory();
             pending.join(segment.pending);
+            unflushed = segment.unflushed.map_or(unflushed, |version| version.min(unflushed));
+            kinds.push(segment.outline.kind);
+            spans.push(TakenSpan { version: sample.version, ..segment.own_span() });
+            outlines.push(segment.outline);
+            paths.push_back(segment.path);
         }
         pending.add();
-        let mut paths: VecDeque<Path> = taken.into_iter().map(|segment| segment.path).collect();
-        for outline in change.added {
+        let added = change.outlines(outlines);
+        let arrival = arrival(&kinds, &added, sample.time_ms);
+        let (group, unflushed) = self.group_of(spans, &added, unflushed);
+        for outline in added {
             let path = take_span(&mut paths, outline.start_ms()..outline.end_ms() + 1);
             let covers = (outline.start_ms()..=outline.end_ms()).contains(&sample.time_ms);
             let path = if covers { with(path, sample, driver) } else { path };
@@ -262,22 +267,22 @@ impl Timeline {
     }
 
     /// The write group of a change, unless its only segment is one by itself, and the lowest
-    /// version of the changes in it.
+    /// version of the changes in it. `spans`: those of the segments that it took away. `lowest`:
+    /// the lowest version of its own changes.
     fn group_of(
         &mut self,
-        taken: &[Segment],
+        mut spans: Vec<TakenSpan>,
         added: &[Outline],
-        version: Version,
+        lowest: Version,
     ) -> (Option<u32>, Version) {
-        let lowest = taken.iter().filter_map(|segment| segment.unflushed).min();
-        let lowest = lowest.map_or(version, |lowest| lowest.min(version));
-        let span =
-            |it: &Outline| TakenSpan { start_ms: it.start_ms(), end_ms: it.end_ms(), version };
         if added.len() == 1 && self.groups.is_empty() {
             return (None, lowest);
         }
-        let outlines = taken.iter().map(|segment| &segment.outline).chain(added);
-        let spans: Vec<TakenSpan> = outlines.map(span).collect();
+        spans.extend(added.iter().map(|outline| TakenSpan {
+            start_ms: outline.start_ms(),
+            end_ms: outline.end_ms(),
+            version: outline.version,
+        }));
         if added.len() == 1 && !self.groups.touch(&spans) {
             return (None, lowest);
         }
@@ -288,33 +293,29 @@ impl Timeline {
     /// Makes one group of the spans, those that they touch, and their segments. Returns its number
     /// and the lowest version of its changes.
     fn join_groups(&mut self, mut lowest: Version, spans: &[TakenSpan]) -> (u32, Version) {
-        let mut joined = self.groups.begin();
-        let key = joined.key;
-        let touched = self.groups.extract(spans);
-        let hulls = touched.iter().map(Group::hull);
-        let hull = hulls.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
-        let is_touched = |segment: &Segment| {
-            let group = segment.group.filter(|&old| touched.iter().any(|group| group.key == old));
-            let own = [segment.own_span()];
+        let (key, others) = self.groups.join(spans, lowest);
+        let group = self.groups.get_mut(key);
+        let is_other = |old: u32| others.iter().any(|other| other.key == old);
+        // A group's segments lie within its spans.
+        let near = hull(others.iter().flat_map(|other| &other.taken).chain(spans));
+        for segment in self.segments.within_mut(near) {
+            let own = segment.own_span();
             // Changes of one segment alone, in a span of the group.
             let is_alone = segment.unflushed.is_some() && segment.group.is_none();
-            let touches = |group: &Group| group.touches(&own);
-            group.is_some() || is_alone && touched.iter().any(touches)
-        };
-        // A group's segments lie within its spans.
-        let near = hull.map(|hull| self.segments.within_mut(hull)).into_iter().flatten();
-        for segment in near.filter(|segment| is_touched(segment)) {
-            lowest = segment.unflushed.map_or(lowest, |version| version.min(lowest));
-            joined.add(segment.own_span());
-            segment.group = Some(key);
+            if segment.group.is_some_and(is_other) || is_alone && group.touches(&[own]) {
+                lowest = segment.unflushed.map_or(lowest, |version| version.min(lowest));
+                group.add(own);
+                segment.group = Some(key);
+                segment.unflushed = Some(group.lowest);
+            }
         }
-        touched.into_iter().flat_map(|group| group.taken).for_each(|span| joined.add(span));
-        spans.iter().for_each(|&span| joined.add(span));
-        self.groups.push(joined);
-        let near = hull.map(|hull| self.segments.within_mut(hull)).into_iter().flatten();
-        near.filter(|segment| segment.group == Some(key))
-            .for_each(|segment| segment.unflushed = Some(lowest));
-        (key, lowest)
+        if lowest < group.lowest {
+            group.lowest = lowest;
+            let own = self.segments.within_mut(hull(group.taken.iter()));
+            own.filter(|segment| segment.group == Some(key))
+                .for_each(|segment| segment.unflushed = Some(lowest));
+        }
+        (key, group.lowest)
     }
 
     /// Removes the segments that end before a time, which are being erased. Call it only when no
@@ -343,6 +344,14 @@ impl Timeline {
     #[must_use]
     pub fn has_groups(&self) -> bool {
         !self.groups.is_empty()
+    }
+
+    /// Whether so many changes wait that have to be written together that they should not wait
+    /// longer.
+    #[inline]
+    #[must_use]
+    pub fn has_large_group(&self) -> bool {
+        self.groups.has_large()
     }
 
     /// Whether the rows of a day are in memory.

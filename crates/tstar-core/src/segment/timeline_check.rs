@@ -35,6 +35,7 @@ impl Timeline {
             assert!(group.len() == 1 && group[0].taken.iter().any(|it| own.is_within(it)), "T3");
             let lowest: Vec<_> = self.segments().filter(|it| it.group == Some(*key)).collect();
             assert!(lowest.iter().all(|it| it.unflushed == *unflushed), "T3");
+            assert_eq!(Some(group[0].lowest), *unflushed, "T3");
         }
         for group in self.groups.iter() {
             assert!(self.segments().any(|it| it.group == Some(group.key)), "T3");
