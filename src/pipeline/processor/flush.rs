@@ -48,7 +48,11 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
     pub(super) fn is_flush_due(&self) -> bool {
         match self.spiller.as_ref().filter(|spiller| spiller.is_active()) {
             Some(spiller) => spiller.is_due(self.schedule.elapsed()),
-            None => self.schedule.is_due(self.devices.dirty_count()) || self.devices.is_full(),
+            None => {
+                let devices = &self.devices;
+                let is_now = devices.is_full() || devices.has_large_group();
+                is_now || self.schedule.is_due(devices.dirty_count())
+            }
         }
     }
 

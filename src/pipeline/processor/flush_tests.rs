@@ -101,6 +101,35 @@ fn a_flush_that_is_due_writes_the_trips_that_are() {
     }
 }
 
+/// Changes that a store takes at once are written before they are too many for it.
+#[test]
+fn a_large_group_is_written_without_delay() {
+    let store = MemoryStore::default();
+    let mut processor = processor(&store, ProcessorConfig { by_trip: true, ..slow() });
+    let mut absorb = |first: i64, count: i64, ignition| {
+        let mut batch = Batch::default();
+        for nth in first..first + count {
+            push_sample(&mut batch, nth, "van", 0);
+            let entry = batch.entries.last_mut().unwrap();
+            let Ok(decoded) = &mut entry.content else { unreachable!("it was added as a sample") };
+            decoded.sample.time_ms = EVENING + 2_000 * (nth % 2_000) + nth / 2_000;
+            decoded.sample.ignition = ignition;
+        }
+        block_on(processor.absorb(&batch)).unwrap();
+        let is_due = processor.is_flush_due();
+        if is_due {
+            block_on(processor.flush_due()).unwrap();
+        }
+        is_due
+    };
+    assert!(!absorb(0, 2_000, None), "one trip that grows");
+    // Each switches the ignition off for a moment within the trip.
+    assert!(!absorb(2_000, 900, Some(false)));
+    assert!(absorb(2_900, 200, Some(false)));
+    assert!(!absorb(3_100, 1, Some(false)), "nothing else waits");
+    assert_eq!(rows(&store, "van").len(), 2_201);
+}
+
 /// Samples are spilled if memory is full and loads would be repeated, where that is allowed.
 #[test]
 fn samples_are_spilled_if_memory_is_full_of_devices_with_few() {

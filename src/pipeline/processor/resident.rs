@@ -112,6 +112,8 @@ pub(super) struct ResidentDevices {
     /// Whether the store has nothing that is not in memory, so that loads can be skipped: it was
     /// empty, and no device was evicted since.
     is_complete: bool,
+    /// Whether changes of a device are many that are written together.
+    has_large_group: bool,
 }
 
 impl ResidentDevices {
@@ -126,6 +128,7 @@ impl ResidentDevices {
             share: None,
             visits: 0,
             is_complete: false,
+            has_large_group: false,
         }
     }
 
@@ -152,6 +155,12 @@ impl ResidentDevices {
             Some(share) => share.is_over(),
             None => self.memory > self.limit,
         }
+    }
+
+    /// Whether changes of a device should be written without delay, because they are many that are
+    /// written together.
+    pub(super) fn has_large_group(&self) -> bool {
+        self.has_large_group
     }
 
     /// Whether the devices had so few samples each that spilling costs less than repeated loads.
@@ -231,6 +240,7 @@ impl ResidentDevices {
         let outcome = device.timeline.absorb(rules, sample, driver);
         self.memory = self.memory + device.timeline.memory() - before;
         if matches!(outcome, Outcome::Applied(_)) {
+            self.has_large_group |= device.timeline.has_large_group();
             self.mark_dirty(slot);
         }
         outcome
@@ -334,6 +344,7 @@ impl ResidentDevices {
         mut is_due: impl FnMut(&mut Segment) -> bool,
     ) -> Vec<usize> {
         let (devices, mut due) = (&mut self.devices, Vec::new());
+        self.has_large_group = false;
         self.dirty.retain(|&slot| {
             let device = &mut devices[slot];
             let Device { timeline, ahead, .. } = device;
@@ -345,7 +356,8 @@ impl ResidentDevices {
                 // A group is written whole.
                 return true;
             }
-            let found = timeline.mark_due(|segment| !waits(segment) && is_due(segment));
+            let is_large = timeline.has_large_group();
+            let found = timeline.mark_due(|it| !waits(it) && (is_due(it) || is_large));
             if found.some {
                 due.push(slot);
             }

@@ -128,7 +128,7 @@ impl<T: TripStore, S: Sink> Processor<'_, T, S> {
             let mut samples = spiller.take_group(nth)?;
             while let Some(batch) = spiller.next_batch(&mut samples)? {
                 self.absorb_records(&batch).await?;
-                if self.devices.memory() > limit {
+                if self.devices.memory() > limit || self.devices.has_large_group() {
                     let rows = self.stage_changes(Extent::All).await?;
                     self.sink.stage(&rows).await?;
                     self.devices.evict_all();
