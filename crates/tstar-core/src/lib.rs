@@ -12,12 +12,13 @@
 //! | `advice` | proposes rules by samples |
 //! | `codec` | trips as rows, paths as bytes |
 //! | `fleet` | the trips of many devices in memory |
-//! | `evidence` | whether a trip follows from its records |
+//! | `evidence` | whether a trip follows from its records; feature `evidence` |
 
 #![forbid(unsafe_code)]
 
 pub mod advice;
 pub mod codec;
+#[cfg(feature = "evidence")]
 pub mod evidence;
 pub mod fleet;
 pub mod identity;
