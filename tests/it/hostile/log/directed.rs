@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::body::{self, Good, LAST_MS};
+use super::daemon::Daemon;
 use super::generate::{LOG_MS, Shape, TestRecord, partition_of, plain, well_behaved};
 use super::site::Site;
 use super::wire::{Codec, Record, Wire};
@@ -240,6 +241,40 @@ fn brokers_that_unpack_a_batch_refuse_what_is_too_large_in_it() {
         assert_eq!(wire.send(0, &[&of_size(8_000_000)], codec), Err(10), "{codec:?}");
     }
     topic.remove();
+}
+
+/// Elements of a record: a sample of a device each two seconds.
+fn every_two_seconds(what: &str, from_ms: i64, more: &str) -> TestRecord {
+    let element = |nth: usize| {
+        let time_ms = from_ms + 2_000 * i64::try_from(nth).unwrap();
+        body::object("bad-1", &time_ms.to_string(), "1", more)
+    };
+    let count = LIMIT / (element(0).len() + 1) - 10;
+    let elements: Vec<String> = (0..count).map(element).collect();
+    let value = format!("[{}]", elements.join(",")).into_bytes();
+    modified(what, &[], |made| made.record.value = Some(value))
+}
+
+/// One record that switches the ignition off as often as fits into it, within a trip: a store takes
+/// what became of the trip as a whole.
+#[test]
+#[ignore = "at night: tests/nightly/long"]
+fn a_trip_that_is_cut_by_every_element_of_a_record_is_written() {
+    for keyspace in [false, true] {
+        let site = if keyspace { Site::in_keyspace(SHAPE) } else { Site::new(SHAPE, None) };
+        let Some(mut site) = site else { return };
+        let trip = every_two_seconds("a trip", body::DAY_MS, "");
+        let cuts = every_two_seconds("its cuts", body::DAY_MS + 1, r#","ignition":false"#);
+        let cut_count =
+            cuts.record.value.as_ref().unwrap().iter().filter(|&&it| it == b'{').count();
+        site.send([trip, cuts].into_iter());
+        let mut daemon = Daemon::start(&site.folder, &site.words(super::MEMORY.0), "first");
+        site.until_read(&mut daemon);
+        let summary = daemon.drain().ends(0).json();
+        assert_eq!(summary["dead_letters"], serde_json::json!({}));
+        let trips = site.folder.run(&format!("export --store {}", site.store())).ends(0);
+        assert_eq!(trips.objects().len(), cut_count + 1, "{summary}");
+    }
 }
 
 /// A batch is as small as its producer compresses it, and its records are as large as they
