@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { Fleet } from "./fleet.js";
 import { deviceOf } from "./format.js";
-import { setUpFrame, showLogin, showState, toast } from "./frame.js";
+import { loadPart, setUpFrame, showLogin, showState, toast } from "./frame.js";
 import { Live, retryWhileOffline } from "./live.js";
 import { hashParameters, readSettings, setUpSettings, settings } from "./settings.js";
 import { get, parts, setHash, state } from "./state.js";
@@ -13,15 +13,8 @@ let view = null;
 
 /** Runs what needs the view of a device. */
 async function withView(run) {
-  try {
-    view ??= await import("./device-view.js");
-  } catch {
-    toast("Cannot load the view of a device: the server cannot be reached.", {
-      text: "Load the page again",
-      run: () => location.reload(),
-    });
-    return;
-  }
+  view ??= await loadPart("the view of a device", () => import("./device-view.js"));
+  if (!view) return;
   view.loadBase();
   await run(view);
 }

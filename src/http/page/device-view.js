@@ -9,7 +9,7 @@ import {
   showOnMap, showTable,
 } from "./device.js";
 import { dayOf, tokenOf } from "./format.js";
-import { announce } from "./frame.js";
+import { announce, loadPart } from "./frame.js";
 import { choose, find, lookUp, lookUpSoon } from "./lookups.js";
 import { TripMap } from "./map.js";
 import { get, hashOf, parts, prepared, setHash, state } from "./state.js";
@@ -145,8 +145,10 @@ get("earlier").addEventListener("click", async () => {
   if (timeline.hiddenDays || (await loadEarlier())) timeline.showMore();
   render();
 });
-get("what-if").addEventListener("click", async () =>
-  (await import("./what-if.js")).switchWhatIf());
+get("what-if").addEventListener("click", async () => {
+  const part = await loadPart("the day under other rules", () => import("./what-if.js"));
+  part?.switchWhatIf();
+});
 get("day-back").addEventListener("click", backToDay);
 get("detail").addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.target.closest("form")) return;

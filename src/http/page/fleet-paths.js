@@ -1,6 +1,7 @@
 // The paths of the trips in the list of all devices, on the map of the fleet.
 
 import * as api from "./api.js";
+import { toast } from "./frame.js";
 import { isStop } from "./trips.js";
 
 const L = window.L;
@@ -46,7 +47,12 @@ export class FleetPaths {
         cursor = found.next;
       } while (cursor);
     } catch {
-      // The list has the trips; the map does without.
+      if (!loading.signal.aborted) {
+        toast("The map lacks the paths of trips: the server cannot be reached.", {
+          text: "Try again",
+          run: () => this.load(segments, options),
+        });
+      }
     }
     if (!loading.signal.aborted) this.draw();
   }

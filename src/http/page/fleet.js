@@ -10,6 +10,7 @@ import { FleetMap } from "./fleet-map.js";
 import { FleetNews } from "./fleet-news.js";
 import { STATES, stateOf } from "./fleet-states.js";
 import { count, plural } from "./format.js";
+import { loadPart } from "./frame.js";
 import { hashOf } from "./state.js";
 
 /** Interval at which ages and states are shown again, ms. No request is sent for it. */
@@ -150,8 +151,9 @@ export class Fleet {
       this.trips?.paths.clear();
       return;
     }
-    const { FleetTrips } = await import("./fleet-trips.js");
-    this.trips ??= new FleetTrips(get("fleet-trips"), {
+    const part = await loadPart("the list of trips", () => import("./fleet-trips.js"));
+    if (!part) return;
+    this.trips ??= new part.FleetTrips(get("fleet-trips"), {
       data: this.data, days: this.day, area: this.area, map: this.map, onTrip: this.onTrip,
       onDevice: this.onPick, onView: () => this.remember(),
     });

@@ -32,6 +32,24 @@ export function toast(content, { text, run }) {
   setTimeout(remove, TOAST_MS);
 }
 
+/** A part of the page that is loaded when it is needed; null, which a message says, if it cannot be.
+ * @template T
+ * @param {string} name
+ * @param {() => Promise<T>} load
+ * @returns {Promise<T | null>}
+ */
+export async function loadPart(name, load) {
+  try {
+    return await load();
+  } catch {
+    toast(`Cannot load ${name}: the server cannot be reached.`, {
+      text: "Load the page again",
+      run: () => location.reload(),
+    });
+    return null;
+  }
+}
+
 /** Shows how the page receives changes. */
 export function showState(mode, text) {
   get("live").dataset.state = mode;
