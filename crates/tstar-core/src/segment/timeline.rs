@@ -346,8 +346,7 @@ impl Timeline {
         !self.groups.is_empty()
     }
 
-    /// Whether so many changes wait that have to be written together that they should not wait
-    /// longer.
+    /// Whether changes wait that are written together, and are too many to wait longer.
     #[inline]
     #[must_use]
     pub fn has_large_group(&self) -> bool {
