@@ -297,13 +297,17 @@ impl Browser {
         std::fs::write(folder.join(format!("{name}.png")), picture).unwrap();
     }
 
-    /// Opens a tab for the next case: what a case asked the DevTools for ends with its own.
+    /// Opens a tab for the next case: what a case asked the DevTools for ends with its own tabs.
     fn reset(&self) {
         // Cookies are those of all ports.
         self.devtools("Network.clearBrowserCookies", &json!({}));
         self.wait(async {
+            let tabs = self.client().windows().await?;
             let next = self.client().new_window(true).await?;
-            self.client().close_window().await?;
+            for tab in tabs {
+                self.client().switch_to_window(tab).await?;
+                self.client().close_window().await?;
+            }
             self.client().switch_to_window(next.handle).await
         })
         .unwrap();
