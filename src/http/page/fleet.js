@@ -300,9 +300,9 @@ export class Fleet {
       return;
     }
     const now = performance.now();
-    if (!this.isShown || (!isMissed && now - this.polledAt < POLL_MS)) return;
+    if (!isMissed && (!this.isShown || now - this.polledAt < POLL_MS)) return;
     this.polledAt = now;
     await this.data.reload();
-    if (this.hasTrips) await this.trips?.load();
+    if (this.isShown && this.hasTrips) await this.trips?.load();
   }
 }

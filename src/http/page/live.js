@@ -19,6 +19,13 @@ export class Live {
     Object.assign(this, { onEvent, onPoll, onState });
     this.source = null;
     this.timer = 0;
+    /** Whether the page is hidden and listens once it is shown. */
+    this.isPaused = false;
+    document.addEventListener("visibilitychange", () => {
+      if (!this.source && !this.isPaused) return;
+      this.stop();
+      this.listen(true);
+    });
   }
 
   start(hasStream) {
@@ -32,15 +39,23 @@ export class Live {
     this.source = null;
     clearTimeout(this.timer);
     this.timer = 0;
+    this.isPaused = false;
   }
 
-  listen() {
+  /**
+   * Opens the stream, after a time without it if `isMissed`. A hidden page has none: over HTTP/1.1
+   * a browser opens six connections to a server, which its tabs share, and so do the pages that it
+   * keeps for the back button.
+   */
+  listen(isMissed = false) {
+    this.isPaused = document.hidden;
+    if (this.isPaused) return;
     const source = new EventSource("/v1/changes/stream");
     this.source = source;
-    let wasOpen = false;
+    let wasOpen = isMissed;
     source.onopen = () => {
       this.onState("stream");
-      // After a reconnect, polls once for changes that were missed.
+      // After a time without it, polls once for changes that were missed.
       if (wasOpen) this.onPoll(true).catch(() => {});
       wasOpen = true;
     };

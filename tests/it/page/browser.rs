@@ -12,6 +12,7 @@ use fantoccini::actions::{
     InputSource, KeyAction, KeyActions, MOUSE_BUTTON_LEFT, MouseActions, PointerAction,
 };
 use fantoccini::key::Key;
+use fantoccini::wd::WindowHandle;
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
@@ -236,6 +237,30 @@ impl Browser {
         let screen =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": true });
         self.devtools("Emulation.setDeviceMetricsOverride", &screen);
+    }
+
+    /// Back to the page before.
+    pub fn go_back(&self) {
+        self.wait(self.client().back()).unwrap();
+    }
+
+    /// The tab that the case controls.
+    pub fn tab(&self) -> WindowHandle {
+        self.wait(self.client().window()).unwrap()
+    }
+
+    /// Opens a tab in front of the others, which are hidden.
+    pub fn new_tab(&self) {
+        let tab = self.wait(self.client().new_window(true)).unwrap().handle;
+        self.front(&tab);
+    }
+
+    /// Brings a tab to the front.
+    pub fn front(&self, tab: &WindowHandle) {
+        self.wait(self.client().switch_to_window(tab.clone())).unwrap();
+        let target = json!({ "targetId": String::from(tab.clone()) });
+        self.devtools("Target.activateTarget", &target);
+        self.until("!document.hidden");
     }
 
     /// The system's colour scheme, dark or light.

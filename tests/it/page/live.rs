@@ -107,6 +107,54 @@ fn see_growth(world: &World) {
     assert_eq!(browser.count(".toast"), 0, "nothing merged");
 }
 
+/// Number of tabs that a browser has no connection left for if each holds one: it opens six to a
+/// server.
+const TABS: usize = 7;
+
+#[test]
+fn each_of_many_tabs_is_live_once_it_is_shown() {
+    let Some(world) = World::of_file(&minutes("van", &[0, 2, 4, 12, 14])) else { return };
+    let World { serve, browser, .. } = &world;
+    let retired = "van~20240501T081200.000Z";
+    let first = browser.tab();
+    for _ in 0..TABS {
+        browser.goto(&serve.url(&format!("#trip={retired}")));
+        browser.until_count("rect.bar", 2);
+        browser.until_says("#live-text", "Live");
+        browser.until_says(".asked[data-match=current]", retired);
+        browser.new_tab();
+    }
+    // The first tab is hidden while the trip is merged and a device is new.
+    world.add(&(minutes("van", &[8]) + &minutes("bus", &[1])));
+    browser.front(&first);
+    browser.until_count("rect.bar", 1);
+    browser.until_says(".asked[data-match=retired]", retired);
+    browser.until_says("#device-list", "bus");
+    // It is live again.
+    world.add(&minutes("van", &[40, 42]));
+    browser.until_count("rect.bar", 2);
+}
+
+#[test]
+fn a_page_that_the_back_button_returns_to_is_live_again() {
+    let Some(world) = World::of_file(&minutes("van", &[0, 2, 4, 12, 14])) else { return };
+    let World { serve, browser, .. } = &world;
+    let retired = "van~20240501T081200.000Z";
+    browser.goto("about:blank");
+    browser.goto(&serve.url(&format!("#trip={retired}")));
+    browser.until_says("#live-text", "Live");
+    browser.until_says(".asked[data-match=current]", retired);
+    browser.js("window.isKept = true", &[]);
+    browser.goto("about:blank");
+    world.add(&minutes("van", &[8]));
+    browser.go_back();
+    assert_eq!(browser.value("window.isKept"), json!(true), "the browser has kept the page");
+    browser.until_count("rect.bar", 1);
+    browser.until_says(".asked[data-match=retired]", retired);
+    world.add(&minutes("van", &[40, 42]));
+    browser.until_count("rect.bar", 2);
+}
+
 #[test]
 fn a_server_that_goes_away_is_reported_until_it_returns() {
     let folder = stored(&minutes("van", &[0, 2]));
