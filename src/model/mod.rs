@@ -17,4 +17,4 @@ pub(crate) mod text_encoding;
 pub mod visible;
 pub mod zone;
 
-pub use tstar_core::model::{limits, named, reading, reason, rules, sample, scalar, time};
+pub use tstar_core::model::{limits, named, reading, reason, rules, sample, scalar, time, units};

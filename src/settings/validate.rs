@@ -4,9 +4,8 @@ use super::size::format_size;
 use super::values::ms;
 use super::{KeyRule, Settings};
 use crate::codec::MAX_SAMPLES;
-use crate::model::limits::{MAX_GAP_MS, MAX_MIN_STOP_MS};
+use crate::model::limits::{MAX_FUTURE_RANGE, MAX_GAP_MS, MAX_MIN_STOP_MS, MIN_TIME_RANGE};
 use crate::model::partitioner::Partitioner;
-use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
 use crate::model::time::format_duration;
 use crate::registry::RegistryUrl;
@@ -72,14 +71,13 @@ impl Settings {
         ] {
             problems.check(value_ms > 0, key, format!("{} must be longer than 0", key[0]));
         }
-        // A later time could not be written in the text form of an id.
         problems.check(
-            self.max_future_ms <= 100 * year_ms,
+            self.max_future_ms <= MAX_FUTURE_RANGE.1,
             &["max_future"],
             format!("max_future must be at most 36600d, not {}", text(self.max_future_ms)),
         );
         problems.check(
-            self.min_time_ms >= DeviceTime(0),
+            self.min_time_ms.ms() >= MIN_TIME_RANGE.0,
             &["min_time"],
             "min_time must not be before 1970-01-01T00:00:00Z",
         );

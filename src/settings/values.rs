@@ -11,6 +11,7 @@ use crate::kafka::options::{CODE_OPTIONS, option_within, shown};
 use crate::model::nearest::nearest;
 use crate::model::partitioner::Partitioner;
 use crate::model::preset::{PRESETS, Preset};
+use crate::model::reading::ReadingKind;
 use crate::model::rules::{AmbiguousTime, SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::schema::Encoding;
@@ -128,20 +129,21 @@ pub(super) const FLAG: Syntax<bool> =
 
 /// m/s.
 pub(super) const SPEED: Syntax<Option<f64>> =
-    Syntax { kind: Kind::Number, read: |text| optional(text, 1e3), write: number };
+    Syntax { kind: Kind::Number, read: |text| optional(text, ReadingKind::Speed), write: number };
 
 /// m/s.
 pub(super) const STOP_SPEED: Syntax<f64> = Syntax {
     kind: Kind::Number,
-    read: |text| {
-        number_upto(text, 1e3).ok_or_else(|| format!("`{text}` is not a number from 0 to 1000"))
-    },
+    read: |text| number_of(text, ReadingKind::Speed),
     write: f64::to_string,
 };
 
 /// m.
-pub(super) const ACCURACY: Syntax<Option<f64>> =
-    Syntax { kind: Kind::Number, read: |text| optional(text, 1e8), write: number };
+pub(super) const ACCURACY: Syntax<Option<f64>> = Syntax {
+    kind: Kind::Number,
+    read: |text| optional(text, ReadingKind::Accuracy),
+    write: number,
+};
 
 pub(super) const SPEED_UNIT: Syntax<SpeedUnit> = choice!(SpeedUnit::NAMES);
 
@@ -253,18 +255,19 @@ fn count(text: &str) -> Result<u64, String> {
     count.ok_or_else(|| format!("`{text}` is not a whole number of at least 0"))
 }
 
-/// A number from 0 to `max`, or `none`.
-fn optional(text: &str, max: f64) -> Result<Option<f64>, String> {
+/// As [`number_of`], or `none`.
+fn optional(text: &str, kind: ReadingKind) -> Result<Option<f64>, String> {
     if text == "none" {
         return Ok(None);
     }
-    number_upto(text, max)
-        .map(Some)
-        .ok_or_else(|| format!("`{text}` is not a number from 0 to {max}, or none"))
+    number_of(text, kind).map(Some).map_err(|error| format!("{error}, or none"))
 }
 
-fn number_upto(text: &str, max: f64) -> Option<f64> {
-    text.parse().ok().filter(|number| (0.0..=max).contains(number))
+/// A number from 0 to the largest value that a sample can have.
+fn number_of(text: &str, kind: ReadingKind) -> Result<f64, String> {
+    let max = kind.in_units(kind.quanta_range().1);
+    let number = text.parse().ok().filter(|number| (0.0..=max).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a number from 0 to {max}"))
 }
 
 fn number(value: &Option<f64>) -> String {

@@ -6,7 +6,7 @@ use super::fields::{Field, Place, Target};
 use super::repeated_hour::RepeatedHours;
 use super::shape::Shape;
 use super::text::short;
-use super::value::{Commas, Value, in_parts, metres_per_second, nth_part};
+use super::value::{Commas, Value, in_parts, nth_part};
 use super::{DecodedSample, NoSample, SampleError, Span};
 use crate::identity::{MAX_DEVICE_ID_BYTES, check_device_id};
 use crate::model::reading::{ReadingKind, ReadingSet};
@@ -283,7 +283,7 @@ impl<'a> Fields<'a> {
             // `check_names` has checked that both are present.
             lat: number(Field::Lat)?.unwrap_or(f64::NAN),
             lon: number(Field::Lon)?.unwrap_or(f64::NAN),
-            speed_mps: speed.map(|speed| metres_per_second(speed, shape.speed_unit)),
+            speed_mps: speed.map(|speed| shape.speed_unit.metres_per_second(speed)),
             ..RawSample::default()
         };
         for (field, kind) in Field::READINGS {

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::context::RecordContext;
 use super::decode::Decoder;
 use super::fields::Field;
-use super::value::metres_per_second;
 use super::{DecodedSample, NoSample};
 use crate::model::time::format_time;
 use crate::timeline::ReadingKind;
@@ -56,7 +55,7 @@ impl Decoder {
         let readings = Field::READINGS.into_iter().zip(sample.readings());
         let readings = readings.map(|((field, kind), reading)| {
             let si_per_unit = match kind {
-                ReadingKind::Speed => metres_per_second(1.0, self.shape.speed_unit),
+                ReadingKind::Speed => self.shape.speed_unit.metres_per_second(1.0),
                 _ => 1.0,
             };
             let per_unit = f64::from(kind.per_unit()) * si_per_unit;

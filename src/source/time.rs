@@ -6,6 +6,7 @@ use super::local_time::{LocalTimes, TimeRulesError};
 use super::text::short;
 use crate::model::rules::{Rules, TimeUnit};
 use crate::model::time::format_time;
+use crate::model::units::IntegerTimeError;
 use crate::model::zone::parse_local;
 
 /// How the rules read device times.
@@ -35,7 +36,7 @@ impl Times {
         if self.local.counts_days() {
             return self.text(&value.to_string());
         }
-        from_number(value, self.unit).ok_or_else(|| too_large(&value.to_string()))
+        self.unit.number_ms(value).ok_or_else(|| too_large(&value.to_string()))
     }
 
     /// An integer, floored to ms.
@@ -47,7 +48,7 @@ impl Times {
         if self.local.counts_days() {
             return self.text(&value.to_string());
         }
-        from_integer(value, self.unit).ok_or_else(|| too_large(&value.to_string()))
+        self.unit.integer_ms(value).ok_or_else(|| too_large(&value.to_string()))
     }
 
     /// The two readings of a text that occurs twice, if the order of the records decides between
@@ -71,12 +72,16 @@ impl Times {
         }
         // Numbers are days then.
         let is_number = !self.local.counts_days();
-        if let Some(time) = integer(text, self.unit).filter(|_| is_number) {
-            return time;
-        }
-        if is_number && is_decimal(text) {
-            let time = text.parse().ok().and_then(|value| from_number(value, self.unit));
-            return time.ok_or_else(|| too_large(text));
+        if is_number {
+            match self.unit.text_ms(text) {
+                Ok(ms) => return Ok(ms),
+                Err(IntegerTimeError::Overflow) => return Err(too_large(text)),
+                Err(IntegerTimeError::Text) => {}
+            }
+            if is_decimal(text) {
+                let time = text.parse().ok().and_then(|value| self.unit.number_ms(value));
+                return time.ok_or_else(|| too_large(text));
+            }
         }
         match parse_local(text) {
             Some(local) => self.local.in_zone(local, text),
@@ -128,30 +133,6 @@ fn is_decimal(text: &str) -> bool {
         rest = &exponent[digits..];
     }
     rest.is_empty() && !is_integer
-}
-
-/// A number that is not an integer, in `unit`, to the nearest us, then floored to ms; `None` if the
-/// ms overflow.
-///
-/// A float has 53 bits: of a time of this century in seconds, it is exact to a quarter of a us.
-fn from_number(value: f64, unit: TimeUnit) -> Option<i64> {
-    if !value.is_finite() {
-        return None;
-    }
-    // The parts are separate: a product of the whole number would be rounded.
-    let (whole, fraction) = (value.floor(), value - value.floor());
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a larger float becomes the largest integer"
-    )]
-    let (whole, round) = (whole as i128, |us: f64| us.round() as i128);
-    let us = match unit {
-        TimeUnit::Seconds => whole.checked_mul(1_000_000)?.checked_add(round(fraction * 1e6))?,
-        TimeUnit::Millis => whole.checked_mul(1000)?.checked_add(round(fraction * 1e3))?,
-        TimeUnit::Micros => round(value),
-        TimeUnit::Nanos => round(value / 1e3),
-    };
-    i64::try_from(us.div_euclid(1000)).ok()
 }
 
 /// Parses `YYYY-MM-DDTHH:MM:SSZ` with up to nine decimals of a second, and the same with the offset
@@ -213,27 +194,6 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(era * 146_097 + day_of_era - 719_468)
 }
 
-/// An integer time in `unit`, floored to ms; `None` if the ms overflow.
-pub(super) fn from_integer(value: i128, unit: TimeUnit) -> Option<i64> {
-    let ms = match unit {
-        TimeUnit::Seconds => value.checked_mul(1000)?,
-        TimeUnit::Millis => value,
-        TimeUnit::Micros => value.div_euclid(1000),
-        TimeUnit::Nanos => value.div_euclid(1_000_000),
-    };
-    i64::try_from(ms).ok()
-}
-
-/// The text of an integer in `unit`, floored to ms; `None` for another text.
-fn integer(text: &str, unit: TimeUnit) -> Option<Result<i64, String>> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    let ms = text.parse().ok().and_then(|value| from_integer(value, unit));
-    Some(ms.ok_or_else(|| too_large(text)))
-}
-
 /// An integer time in another unit, floored; `None` if the other unit is coarser than ms, or the
 /// result overflows.
 pub(super) fn in_unit(value: i64, from: TimeUnit, to: TimeUnit) -> Option<i64> {
@@ -242,15 +202,15 @@ pub(super) fn in_unit(value: i64, from: TimeUnit, to: TimeUnit) -> Option<i64> {
     }
     match to {
         TimeUnit::Seconds => None,
-        TimeUnit::Millis => from_integer(value.into(), from),
-        TimeUnit::Micros => from_integer(value.into(), from)?.checked_mul(1000),
-        TimeUnit::Nanos => from_integer(value.into(), from)?.checked_mul(1_000_000),
+        TimeUnit::Millis => from.integer_ms(value.into()),
+        TimeUnit::Micros => from.integer_ms(value.into())?.checked_mul(1000),
+        TimeUnit::Nanos => from.integer_ms(value.into())?.checked_mul(1_000_000),
     }
 }
 
 /// An integer time as RFC 3339 text with ms, and with `zone` in place of the zone.
 pub(super) fn text_of(value: i64, unit: TimeUnit, zone: &str) -> String {
-    let Some(ms) = from_integer(value.into(), unit) else { return value.to_string() };
+    let Some(ms) = unit.integer_ms(value.into()) else { return value.to_string() };
     let text = format_time(ms);
     match text.strip_suffix('Z') {
         Some(local) => format!("{local}{zone}"),
@@ -304,22 +264,6 @@ mod tests {
         ] {
             let message = times(TimeUnit::Millis).text(text).unwrap_err();
             assert!(message.contains(why), "{text}: {message}");
-        }
-    }
-
-    #[test]
-    fn integers_are_floored_to_ms() {
-        for (value, unit, ms) in [
-            (1, TimeUnit::Seconds, Some(1000)),
-            (-1, TimeUnit::Millis, Some(-1)),
-            (-1, TimeUnit::Micros, Some(-1)),
-            (1999, TimeUnit::Micros, Some(1)),
-            (-1_000_001, TimeUnit::Nanos, Some(-2)),
-            (i128::from(i64::MAX), TimeUnit::Seconds, None),
-            (i128::MAX, TimeUnit::Seconds, None),
-            (i128::from(u64::MAX), TimeUnit::Millis, None),
-        ] {
-            assert_eq!(from_integer(value, unit), ms, "{value} {unit:?}");
         }
     }
 

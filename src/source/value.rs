@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::text::short;
-use crate::model::rules::SpeedUnit;
 
 /// A value as in its record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -192,14 +191,4 @@ pub(super) fn in_parts(value: f64, most: f64) -> Option<String> {
             value / parts
         )
     })
-}
-
-/// A speed in m/s.
-pub(super) fn metres_per_second(speed: f64, unit: SpeedUnit) -> f64 {
-    match unit {
-        SpeedUnit::MetresPerSecond => speed,
-        SpeedUnit::KilometresPerHour => speed / 3.6,
-        SpeedUnit::MilesPerHour => speed * 0.447_04,
-        SpeedUnit::Knots => speed * 1852.0 / 3600.0,
-    }
 }

@@ -37,6 +37,7 @@ pub use samples::publish;
 pub use table::*;
 
 use crate::model::reason::SkipReason;
+pub(crate) use crate::model::units::seconds;
 use progress::Partitions;
 
 /// The clock, ms since 1970.
@@ -273,12 +274,6 @@ pub(crate) fn retried() {
 /// Counts a stored trip row that a read skipped.
 pub(crate) fn skipped(reason: SkipReason) {
     count(ROWS_SKIPPED, [("reason", reason.name())], 1);
-}
-
-/// Milliseconds to seconds, the Prometheus base unit.
-#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53 ms")]
-pub(crate) fn seconds(ms: i64) -> f64 {
-    ms as f64 / 1000.0
 }
 
 /// Labels of [`BUILD_INFO`].

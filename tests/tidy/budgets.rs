@@ -8,10 +8,10 @@ use crate::repository::{code, read, rust_files};
 
 /// Lines of code in each room: without comments, blank lines and unit tests.
 const LINES: &[(&str, usize)] = &[
-    ("source", 10360),
+    ("source", 10320),
     ("store", 7570),
     ("ops", 7290),
-    ("tstar-core", 5790),
+    ("tstar-core", 5870),
     ("cli", 5255),
     ("kafka", 5030),
     ("http", 5025),

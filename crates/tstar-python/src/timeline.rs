@@ -12,7 +12,6 @@ use tstar_core::{DeviceTime, RawSample, Record};
 use crate::decide::Input;
 use crate::decided::{Decided, State};
 use crate::events;
-use crate::input::metres_per_second;
 use crate::rules::Rules;
 use crate::tables::{Table, id_text};
 
@@ -77,7 +76,7 @@ impl Timeline {
             lon: sample.lon,
             speed_mps: number(sample.speed).map(|speed| match speed {
                 -1.0 => speed,
-                _ => metres_per_second(speed, speed_unit),
+                _ => speed_unit.metres_per_second(speed),
             }),
             heading_deg: number(sample.heading),
             altitude_m: number(sample.altitude),

@@ -2,14 +2,17 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use tstar_core::codec::MAX_SAMPLES;
+use tstar_core::model::limits::{
+    MAX_ACCURACY_RANGE, MAX_FUTURE_RANGE, MAX_GAP_RANGE, MAX_SAMPLES_RANGE, MIN_STOP_RANGE,
+    MIN_TIME_RANGE, STOP_SPEED_RANGE,
+};
 use tstar_core::{DeviceTime, Rules};
 
 use crate::error::CallError;
 
 /// Trips and samples of a tracker use at most this much memory unless the host says otherwise,
 /// bytes: a quarter of what a module can address.
-const MAX_MEMORY: f64 = 1_073_741_824.0;
+const MAX_MEMORY: i64 = 1 << 30;
 
 /// Settings of a tracker. What is unset has tstar's default.
 #[derive(Deserialize)]
@@ -42,18 +45,15 @@ impl Default for Settings {
             max_accuracy_m: None,
             keep_zero_position: !rules.drop_zero_position,
             max_leg_speed_mps: None,
-            max_memory: MAX_MEMORY,
+            max_memory: MAX_MEMORY as f64,
         }
     }
 }
 
-/// A rule in its quanta, rounded as tstar rounds its settings.
-fn quanta(
-    name: &str,
-    value: f64,
-    (least, most): (f64, f64),
-    per_unit: f64,
-) -> Result<i64, CallError> {
+/// A rule in its quanta, rounded as tstar rounds its settings; the range is in quanta, too.
+fn quanta(name: &str, value: f64, range: (i64, i64), per_unit: f64) -> Result<i64, CallError> {
+    #[expect(clippy::cast_precision_loss, reason = "the ranges are within 2^53")]
+    let (least, most) = (range.0 as f64 / per_unit, range.1 as f64 / per_unit);
     if !(least..=most).contains(&value) {
         return Err(CallError::Rule(format!("{name} must be {least} to {most}, not {value}")));
     }
@@ -63,17 +63,13 @@ fn quanta(
 }
 
 /// As [`quanta`], of a rule that fits 32 bits.
-fn small(name: &str, value: f64, range: (f64, f64), per_unit: f64) -> Result<i32, CallError> {
+fn small(name: &str, value: f64, range: (i64, i64), per_unit: f64) -> Result<i32, CallError> {
     let quanta = quanta(name, value, range, per_unit)?;
     i32::try_from(quanta).map_err(|_| CallError::Rule(format!("{name} is {value}: too large")))
 }
 
 /// Reads rules and the limit of memory, bytes; an empty text gives the defaults.
 pub(crate) fn parse(json: &[u8]) -> Result<(Rules, usize), CallError> {
-    const HOUR_MS: f64 = 3_600_000.0;
-    const CENTURY_MS: f64 = 36_600.0 * 24.0 * HOUR_MS;
-    /// The end of the year 9999.
-    const LAST_MS: f64 = 253_402_300_799_999.0;
     let settings: Settings = match json {
         [] => Settings::default(),
         // An array would be read as the values of the fields in turn.
@@ -81,27 +77,24 @@ pub(crate) fn parse(json: &[u8]) -> Result<(Rules, usize), CallError> {
             .and_then(|fields| serde_json::from_value(Value::Object(fields)))
             .map_err(|error| CallError::input("rules", error))?,
     };
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-    let most_samples = MAX_SAMPLES as f64;
-    // The ranges of tstar's settings.
-    let min_stop = |ms| quanta("min_stop_ms", ms, (1.0, 12.0 * HOUR_MS), 1.0);
-    let leg_speed = |mps| small("max_leg_speed_mps", mps, (0.0, 1e3), 100.0);
-    let accuracy = |m| small("max_accuracy_m", m, (0.0, 1e8), 10.0);
-    let samples = small("max_samples", settings.max_samples, (1.0, most_samples), 1.0)?;
+    let min_stop = |ms| quanta("min_stop_ms", ms, MIN_STOP_RANGE, 1.0);
+    let leg_speed = |mps| small("max_leg_speed_mps", mps, STOP_SPEED_RANGE, 100.0);
+    let accuracy = |m| small("max_accuracy_m", m, MAX_ACCURACY_RANGE, 10.0);
+    let samples = small("max_samples", settings.max_samples, MAX_SAMPLES_RANGE, 1.0)?;
     let rules = Rules {
-        max_gap_ms: quanta("max_gap_ms", settings.max_gap_ms, (1.0, 6.0 * HOUR_MS), 1.0)?,
+        max_gap_ms: quanta("max_gap_ms", settings.max_gap_ms, MAX_GAP_RANGE, 1.0)?,
         min_stop_ms: settings.min_stop_ms.map(min_stop).transpose()?,
-        stop_speed_cmps: small("stop_speed_mps", settings.stop_speed_mps, (0.0, 1000.0), 100.0)?,
+        stop_speed_cmps: small("stop_speed_mps", settings.stop_speed_mps, STOP_SPEED_RANGE, 100.0)?,
         max_samples: samples.unsigned_abs(),
-        min_time_ms: quanta("min_time_ms", settings.min_time_ms, (0.0, LAST_MS), 1.0)
+        min_time_ms: quanta("min_time_ms", settings.min_time_ms, MIN_TIME_RANGE, 1.0)
             .map(DeviceTime)?,
-        max_future_ms: quanta("max_future_ms", settings.max_future_ms, (0.0, CENTURY_MS), 1.0)?,
+        max_future_ms: quanta("max_future_ms", settings.max_future_ms, MAX_FUTURE_RANGE, 1.0)?,
         max_accuracy_dm: settings.max_accuracy_m.map(accuracy).transpose()?,
         drop_zero_position: !settings.keep_zero_position,
         max_leg_speed_cmps: settings.max_leg_speed_mps.map(leg_speed).transpose()?,
         ..Rules::default()
     };
-    let memory = quanta("max_memory", settings.max_memory, (0.0, 2.0 * MAX_MEMORY), 1.0)?;
+    let memory = quanta("max_memory", settings.max_memory, (0, 2 * MAX_MEMORY), 1.0)?;
     let memory = usize::try_from(memory).map_err(|error| CallError::input("max_memory", error))?;
     Ok((rules, memory))
 }

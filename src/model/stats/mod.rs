@@ -15,6 +15,7 @@ pub(crate) use speed::{MIN_SPEED_LEGS, SpeedFactor, unit_of_factor};
 
 use super::sample::Sample;
 use super::scalar::DeviceTime;
+use super::units::seconds;
 
 /// Maximum number of devices that are followed; samples of others count without their intervals.
 pub(crate) const MAX_DEVICES: usize = 10_000;
@@ -189,11 +190,6 @@ impl SampleStats {
     pub(crate) fn devices(&self) -> usize {
         self.devices.len()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an interval stays far below 2^53 ms")]
-fn seconds(ms: i64) -> f64 {
-    ms as f64 / 1000.0
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{SpanSums, Sums};
+use crate::model::units::seconds;
 
 /// Calls a macro with the sums, in the order of output. An entry here is a field of JSON and a
 /// column of tables and CSV.
@@ -31,11 +32,6 @@ macro_rules! sums {
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn tenths(value: i64) -> f64 {
     value as f64 / 10.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-fn seconds(value_ms: i64) -> f64 {
-    value_ms as f64 / 1e3
 }
 
 macro_rules! define_sums {

@@ -10,7 +10,6 @@ use crate::source::record::Fields;
 use crate::source::shape::Shape;
 use crate::source::text::short;
 use crate::source::value::Value;
-use crate::source::value::metres_per_second;
 use crate::source::{NoSample, SampleError};
 
 pub(super) const FORMAT: Format = Format {
@@ -84,7 +83,7 @@ fn read<'r>(line: &'r str, shape: &Shape, fields: &mut Fields<'r>) -> Result<(),
 
 /// Knots in another unit, which the decoder converts to m/s.
 fn from_knots(knots: f64, unit: SpeedUnit) -> f64 {
-    metres_per_second(knots, SpeedUnit::Knots) / metres_per_second(1.0, unit)
+    SpeedUnit::Knots.metres_per_second(knots) / unit.metres_per_second(1.0)
 }
 
 /// The cells of a sentence, after its checksum was checked; at least one.

@@ -1,7 +1,9 @@
 //! The rules that part samples into trips and stops, and the checks of a single sample.
 
 use super::class::Class;
+use super::reading::ReadingKind;
 use super::sample::Sample;
+use crate::identity::TEXT_TIMES_MS;
 use crate::model::scalar::{DAY_MS, DeviceTime, LogTime};
 
 /// Maximum of rule `max_samples`, the weight of a path: so the message of every path is within
@@ -14,6 +16,29 @@ pub const MAX_GAP_MS: i64 = DAY_MS / 4;
 
 /// Maximum of rule `min_stop`, ms: 12 h.
 pub const MAX_MIN_STOP_MS: i64 = DAY_MS / 2;
+
+/// Range of rule `max_gap_ms`. Both ends are inclusive, as those of the other rules.
+pub const MAX_GAP_RANGE: (i64, i64) = (1, MAX_GAP_MS);
+
+/// Range of rule `min_stop_ms`.
+pub const MIN_STOP_RANGE: (i64, i64) = (1, MAX_MIN_STOP_MS);
+
+/// Range of rule `max_samples`.
+pub const MAX_SAMPLES_RANGE: (i64, i64) = (1, MAX_SAMPLES as i64);
+
+/// Range of rule `stop_speed_cmps`, and in settings of `max_leg_speed_cmps`: a sample has no
+/// greater speed.
+pub const STOP_SPEED_RANGE: (i64, i64) = (0, ReadingKind::Speed.quanta_range().1 as i64);
+
+/// Range of rule `max_accuracy_dm` in settings: a sample has no greater accuracy.
+pub const MAX_ACCURACY_RANGE: (i64, i64) = (0, ReadingKind::Accuracy.quanta_range().1 as i64);
+
+/// Range of rule `min_time_ms` in settings: from 1970 on, to the last time that text ids have.
+pub const MIN_TIME_RANGE: (i64, i64) = (0, TEXT_TIMES_MS.end().ms());
+
+/// Range of rule `max_future_ms` in settings: at most 36,600 days. A later time could not be
+/// written in the text form of an id.
+pub const MAX_FUTURE_RANGE: (i64, i64) = (0, 36_600 * DAY_MS);
 
 /// The rules that part samples into trips and stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,3 +12,4 @@ pub mod sample;
 pub mod scalar;
 pub mod schema;
 pub mod time;
+pub mod units;

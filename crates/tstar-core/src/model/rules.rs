@@ -24,78 +24,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::limits::{
-    ClockGuard, FixFilter, LegFilter, MAX_GAP_MS, MAX_MIN_STOP_MS, MAX_SAMPLES, SegmentRules,
+    ClockGuard, FixFilter, LegFilter, MAX_GAP_RANGE, MAX_SAMPLES_RANGE, MIN_STOP_RANGE,
+    STOP_SPEED_RANGE, SegmentRules,
 };
-use super::reading::ReadingKind;
 use super::schema::{Encoding, SchemaSource};
+pub use super::units::{SpeedUnit, TimeUnit};
 use crate::model::scalar::DeviceTime;
 use crate::model::time::{format_duration, format_time};
-
-/// Unit of integer times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TimeUnit {
-    /// Seconds since 1970.
-    #[serde(rename = "s")]
-    Seconds,
-    /// Milliseconds since 1970.
-    #[default]
-    #[serde(rename = "ms")]
-    Millis,
-    /// Microseconds since 1970.
-    #[serde(rename = "us")]
-    Micros,
-    /// Nanoseconds since 1970.
-    #[serde(rename = "ns")]
-    Nanos,
-}
-
-/// Unit of speeds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SpeedUnit {
-    /// Metres per second.
-    #[default]
-    #[serde(rename = "mps")]
-    MetresPerSecond,
-    /// Kilometres per hour.
-    #[serde(rename = "kmh")]
-    KilometresPerHour,
-    /// Miles per hour.
-    #[serde(rename = "mph")]
-    MilesPerHour,
-    /// Nautical miles per hour.
-    #[serde(rename = "kn")]
-    Knots,
-}
-
-impl TimeUnit {
-    /// All units, with their names in settings.
-    pub const NAMES: [(&str, Self); 4] =
-        [("s", Self::Seconds), ("ms", Self::Millis), ("us", Self::Micros), ("ns", Self::Nanos)];
-
-    /// The name in settings and rules.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        let named = Self::NAMES.into_iter().find(|(_, unit)| *unit == self);
-        named.expect("every unit has a name").0
-    }
-}
-
-impl SpeedUnit {
-    /// All units, with their names in settings.
-    pub const NAMES: [(&str, Self); 4] = [
-        ("mps", Self::MetresPerSecond),
-        ("kmh", Self::KilometresPerHour),
-        ("mph", Self::MilesPerHour),
-        ("kn", Self::Knots),
-    ];
-
-    /// The name in settings and rules.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        let named = Self::NAMES.into_iter().find(|(_, unit)| *unit == self);
-        named.expect("every unit has a name").0
-    }
-}
 
 /// Which of two times a local time is that occurs twice, as clocks are put back in autumn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,14 +168,12 @@ impl Rules {
     /// # Errors
     /// The name of a rule, its value and its range.
     pub fn check(&self) -> Result<(), String> {
-        let readings = |kind: ReadingKind| i64::from(kind.quanta_range().1);
         let optional = |value: Option<i32>| value.map_or(0, i64::from);
-        let max_speed = readings(ReadingKind::Speed);
         let ranges = [
-            ("max_gap_ms", self.max_gap_ms, (1, MAX_GAP_MS)),
-            ("min_stop_ms", self.min_stop_ms.unwrap_or(1), (1, MAX_MIN_STOP_MS)),
-            ("stop_speed_cmps", self.stop_speed_cmps.into(), (0, max_speed)),
-            ("max_samples", self.max_samples.into(), (1, MAX_SAMPLES as i64)),
+            ("max_gap_ms", self.max_gap_ms, MAX_GAP_RANGE),
+            ("min_stop_ms", self.min_stop_ms.unwrap_or(1), MIN_STOP_RANGE),
+            ("stop_speed_cmps", self.stop_speed_cmps.into(), STOP_SPEED_RANGE),
+            ("max_samples", self.max_samples.into(), MAX_SAMPLES_RANGE),
             ("max_future_ms", self.max_future_ms, (0, i64::MAX)),
             ("max_accuracy_dm", optional(self.max_accuracy_dm), (0, i32::MAX.into())),
             ("max_leg_speed_cmps", optional(self.max_leg_speed_cmps), (0, i32::MAX.into())),

@@ -16,7 +16,6 @@ use super::column::{Flag, Flags, Numbers, Texts};
 use super::fields::{Field, Fields};
 use super::letter::{Given, Letter};
 use super::times::{Time, Times};
-use super::units::metres_per_second;
 use crate::wrong;
 
 /// Rows that are converted at once. Signals are handled in between.
@@ -184,7 +183,7 @@ impl Chunk {
             time_ms: DeviceTime(time_ms),
             lat,
             lon,
-            speed_mps: speed.map(|speed| metres_per_second(speed, self.reading.speed_unit)),
+            speed_mps: speed.map(|speed| self.reading.speed_unit.metres_per_second(speed)),
             ..RawSample::default()
         };
         for (kind, numbers) in &self.readings {

@@ -6,10 +6,8 @@ mod fields;
 mod letter;
 mod order;
 mod times;
-mod units;
 
 pub(crate) use chunk::{Chunk, Chunks, Reading};
 pub(crate) use fields::Fields;
 pub(crate) use letter::Letter;
 pub(crate) use order::Order;
-pub(crate) use units::metres_per_second;

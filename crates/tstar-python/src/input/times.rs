@@ -9,10 +9,10 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit as ArrowUnit};
 use pyo3::prelude::*;
-use tstar_core::model::rules::TimeUnit;
+use tstar_core::model::time::parse_time;
+use tstar_core::model::units::{IntegerTimeError, TimeUnit};
 
 use super::column::{Texts, bad_type, mapped};
-use super::units::{float_ms, integer_ms, text_ms};
 
 /// A column of times.
 #[derive(Debug)]
@@ -67,17 +67,26 @@ impl Times {
             Self::Integers { values, unit, .. } => {
                 #[expect(clippy::cast_precision_loss, reason = "for a message")]
                 let bad = || Time::BadNumber(values[row] as f64);
-                integer_ms(values[row].into(), *unit).map_or_else(bad, Time::Ms)
+                unit.integer_ms(values[row].into()).map_or_else(bad, Time::Ms)
             }
             Self::Floats { values, .. } if values[row].is_nan() => Time::Null,
             Self::Floats { values, unit, .. } => {
-                float_ms(values[row], *unit).map_or(Time::BadNumber(values[row]), Time::Ms)
+                unit.number_ms(values[row]).map_or(Time::BadNumber(values[row]), Time::Ms)
             }
             Self::Texts { texts, unit } => match texts.get(row) {
                 None => Time::Null,
                 Some(text) => text_ms(text, *unit).map_or(Time::BadText(text), Time::Ms),
             },
         }
+    }
+}
+
+/// A text: an integer in `unit`, or RFC 3339; `None` if it is neither.
+fn text_ms(text: &str, unit: TimeUnit) -> Option<i64> {
+    let text = text.trim_ascii();
+    match unit.text_ms(text) {
+        Err(IntegerTimeError::Text) => parse_time(text).ok(),
+        integer => integer.ok(),
     }
 }
 
