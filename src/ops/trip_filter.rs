@@ -3,7 +3,6 @@
 use crate::model::tag::{TagFilter, TripTags};
 use crate::segment::Kind;
 use crate::store::TripRow;
-use crate::views::shown_distance_m;
 
 /// Maximum of a distance that a client names, m.
 pub const MAX_DISTANCE_M: f64 = 1e6;
@@ -83,7 +82,7 @@ impl TripFilter {
         self.bbox.is_none_or(|bbox| bbox.overlaps(&of_trip))
             && self.driver.as_ref().is_none_or(|driver| row.driver.as_ref() == Some(driver))
             && self.tags.iter().all(|tag| tag.accepts(tags))
-            && (row.kind == Kind::Stop || shown_distance_m(row) >= self.min_distance_m)
+            && (row.kind == Kind::Stop || row.shown_distance_m() >= self.min_distance_m)
     }
 }
 

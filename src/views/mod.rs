@@ -28,9 +28,9 @@ pub(crate) use form::{FormSpec, PathRule, enumerated};
 pub use simplify::simplify;
 pub use tag_json::trip_tags;
 pub(crate) use tag_json::{TagJson, TagValues, TripTagJson, tag_values, tagged_id};
+pub(crate) use trip_json::text_id;
 pub use trip_json::{Answer, Detail, Extras, is_open};
 pub(crate) use trip_json::{LatLon, Match, Silence, TripJson};
-pub(crate) use trip_json::{shown_distance_m, text_id};
 pub use writer::TripWriter;
 
 use crate::codec::trip_row::RowError;

@@ -3,19 +3,20 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::fields::trip_fields;
 use super::simplify::simplify_between;
 use super::tag_json::TagValues;
 use super::{ViewError, path_marks, simplify};
+use crate::codec::trip_fields::trip_fields;
 use crate::codec::trip_row::TripRow;
 use crate::identity::TripId;
 use crate::model::scalar::DeviceTime;
 use crate::model::time::format_time;
+use crate::model::units::seconds;
 use crate::model::zone::Zone;
-use crate::timeline::{Path, ReadingKind, Sample, distance_dm};
+use crate::timeline::{Path, ReadingKind, Sample};
 
 macro_rules! define_trip {
-    (($row:ident, $zone:ident), $($(#[$meta:meta])* $name:ident: $type:ty,
+    (($row:ident, $zone:ident, $text_id:ident), $($(#[$meta:meta])* $name:ident: $type:ty,
         $columns:tt = $value:expr;)*) => {
         /// A trip, keys in the order of the contract.
         #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -40,6 +41,8 @@ macro_rules! define_trip {
             /// # Errors
             /// An id of the trip has no text form.
             pub fn in_zone($row: &TripRow, $zone: Zone) -> Result<Self, ViewError> {
+                let $text_id =
+                    |row: &TripRow, at: DeviceTime| text_id(&row.device_id, at);
                 Ok(Self { $($name: $value,)* path: None })
             }
         }
@@ -200,21 +203,6 @@ pub(crate) fn text_id(device: &str, t_star_ms: DeviceTime) -> Result<String, Vie
     })
 }
 
-fn absorbed_ids(row: &TripRow) -> Result<Vec<String>, ViewError> {
-    row.absorbed().map(|(t_star_ms, _)| text_id(&row.device_id, t_star_ms)).collect()
-}
-
-/// The distance of a trip as output has it, m, to 0.1.
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-pub(crate) fn shown_distance_m(row: &TripRow) -> f64 {
-    distance_dm(row.distance_m) as f64 / 10.0
-}
-
-fn avg_speed_mps(row: &TripRow) -> Option<f64> {
-    let counted_s = seconds(row.end_ms - row.start_ms) - row.jump_s.unwrap_or(0.0);
-    (counted_s > 0.0).then(|| (row.distance_m / counted_s * 100.0).round() / 100.0)
-}
-
 /// How much of a path an answer holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Detail {
@@ -236,11 +224,6 @@ impl TripJson {
         }
         Ok(trip)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
-fn seconds(duration_ms: i64) -> f64 {
-    duration_ms as f64 / 1e3
 }
 
 /// The path of a row. `tolerance_m`, in metres, simplifies it.

@@ -6,12 +6,13 @@ use arrow_array::Int64Array;
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_schema::{DataType, Field};
 use tstar_core::DeviceTime;
+use tstar_core::codec::trip_row::TripRow;
 use tstar_core::fleet::ChangeGroup;
 use tstar_core::model::limits::LegFilter;
 use tstar_core::segment::Kind;
 
 use crate::decided::State;
-use crate::tables::{Column, SegmentRow, Table, batch, id_text, segment_columns, texts, times};
+use crate::tables::{Column, Table, batch, id_text, segment_columns, texts, times};
 
 /// What happened to an id.
 struct IdEvent<'a> {
@@ -64,14 +65,14 @@ pub(crate) fn of_changes(legs: LegFilter, groups: &[ChangeGroup<'_>]) -> Table {
     let mut retired = ListBuilder::new(StringBuilder::new()).with_field(item);
     let (mut rows, mut types) = (Vec::new(), Vec::new());
     for group in groups {
-        let device: Arc<str> = group.device_id.into();
+        let device = group.device_id;
         for change in &group.segments {
             for &t_star_ms in &change.event.retired {
-                retired.values().append_value(id_text(&device, t_star_ms));
+                retired.values().append_value(id_text(device, t_star_ms));
             }
             retired.append(true);
             types.push(change.event.kind.name());
-            rows.push(SegmentRow::new(legs, Arc::clone(&device), change.segment));
+            rows.push(TripRow::without_path(device, change.segment, legs));
         }
     }
     let mut columns: Vec<Column> = vec![

@@ -1,11 +1,13 @@
 //! Trips, stops and change events as JSON, with the fields of tstar's HTTP API.
 
 use serde::Serialize;
+use tstar_core::codec::trip_fields::trip_fields;
+use tstar_core::codec::trip_row::TripRow;
 use tstar_core::fleet::{ChangeGroup, SegmentChange};
 use tstar_core::identity::{IdError, TripId};
 use tstar_core::model::time::format_time;
 use tstar_core::segment::TakenSpan;
-use tstar_core::timeline::{LegFilter, PathStats, ReadingKind, Sample, distance_dm};
+use tstar_core::timeline::LegFilter;
 use tstar_core::{DeviceTime, Segment, Version};
 
 use crate::error::CallError;
@@ -20,31 +22,42 @@ pub(crate) struct LatLon {
     lon: f64,
 }
 
-/// A trip or stop.
-#[derive(Serialize)]
-pub(crate) struct TripJson {
-    id: String,
-    device_id: String,
-    kind: &'static str,
-    t_star: String,
-    start_time: String,
-    end_time: String,
-    duration_s: f64,
-    moving_s: Option<f64>,
-    idle_s: Option<f64>,
-    parked_s: f64,
-    samples: usize,
-    distance_m: f64,
-    avg_speed_mps: Option<f64>,
-    max_speed_mps: Option<f64>,
-    jumps: Option<usize>,
-    driver: Option<String>,
-    start: LatLon,
-    end: LatLon,
-    bbox: [f64; 4],
-    absorbed: Vec<String>,
-    version: i64,
+/// The zone of times.
+struct Utc;
+
+impl Utc {
+    fn text(&self, at: DeviceTime) -> String {
+        format_time(at.ms())
+    }
 }
+
+macro_rules! define_trip {
+    (($row:ident, $zone:ident, $text_id:ident), $(
+        $(#[doc = $doc:literal])* $(#[schema($($schema:tt)*)])?
+        $name:ident: $type:ty, $columns:tt = $value:expr;
+    )*) => {
+        /// A trip or stop.
+        #[derive(Serialize)]
+        pub(crate) struct TripJson {
+            $($(#[doc = $doc])* $name: $type,)*
+        }
+
+        impl TripJson {
+            /// A segment of a device.
+            pub(crate) fn new(
+                device_id: &str,
+                segment: &Segment,
+                legs: LegFilter,
+            ) -> Result<Self, CallError> {
+                let $row = &TripRow::without_path(device_id, segment, legs);
+                let ($zone, $text_id) = (Utc, |_: &TripRow, at| text_id(device_id, at));
+                Ok(Self { $($name: $value,)* })
+            }
+        }
+    };
+}
+
+trip_fields!(define_trip);
 
 /// Changes of a device that belong together.
 #[derive(Serialize)]
@@ -76,68 +89,19 @@ struct EventJson {
     #[serde(rename = "type")]
     change: &'static str,
     id: String,
-    kind: &'static str,
+    kind: String,
     /// The ids that the change retired.
     absorbed: Vec<String>,
     version: i64,
     trip: TripJson,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a duration below 2^53 ms")]
-fn seconds(duration_ms: i64) -> f64 {
-    duration_ms as f64 / 1e3
-}
-
-fn position(sample: &Sample) -> LatLon {
-    LatLon { lat: sample.lat(), lon: sample.lon() }
+fn text_id(device_id: &str, at: DeviceTime) -> Result<String, IdError> {
+    TripId::new(device_id, at)?.text()
 }
 
 fn texts(device_id: &str, times: impl Iterator<Item = DeviceTime>) -> Result<Vec<String>, IdError> {
-    times.map(|at| TripId::new(device_id, at)?.text()).collect()
-}
-
-impl TripJson {
-    /// A segment of a device.
-    pub(crate) fn new(
-        device_id: &str,
-        segment: &Segment,
-        legs: LegFilter,
-    ) -> Result<Self, CallError> {
-        let (path, t_star_ms) = (segment.path(), segment.t_star_ms());
-        let (first, last) = (path.first(), path.last());
-        let stats = PathStats::from_path(path, legs);
-        let time = |at: DeviceTime| format_time(at.ms());
-        let retired = segment.outline().points.iter().map(|(at, _)| at);
-        let retired = retired.filter(|at| *at != t_star_ms);
-        let duration_s = seconds(last.time_ms - first.time_ms);
-        let counted_s = duration_s - stats.jumps.map_or(0.0, |jumps| seconds(jumps.duration_ms));
-        let average = |counted_s: f64| (stats.distance_m / counted_s * 100.0).round() / 100.0;
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-        let distance_m = distance_dm(stats.distance_m) as f64 / 10.0;
-        Ok(Self {
-            id: TripId::new(device_id, t_star_ms)?.text()?,
-            device_id: device_id.to_owned(),
-            kind: segment.outline().kind.name(),
-            t_star: time(t_star_ms),
-            start_time: time(first.time_ms),
-            end_time: time(last.time_ms),
-            duration_s,
-            moving_s: stats.moving_ms().map(seconds),
-            idle_s: stats.idle_ms().map(seconds),
-            parked_s: seconds(stats.parked_ms()),
-            samples: path.len(),
-            distance_m,
-            avg_speed_mps: (counted_s > 0.0).then(|| average(counted_s)),
-            max_speed_mps: stats.max(ReadingKind::Speed),
-            jumps: stats.jumps.map(|jumps| jumps.count),
-            driver: path.first_driver().map(|(_, name)| name.to_owned()),
-            start: position(first),
-            end: position(last),
-            bbox: [stats.min_lon, stats.min_lat, stats.max_lon, stats.max_lat],
-            absorbed: texts(device_id, retired)?,
-            version: segment.version().get(),
-        })
-    }
+    times.map(|at| text_id(device_id, at)).collect()
 }
 
 impl<'a> GroupJson<'a> {
@@ -159,7 +123,7 @@ impl<'a> GroupJson<'a> {
 pub(crate) fn history(device_id: &str, segment: &Segment) -> Result<Vec<IdHistory>, CallError> {
     let points = segment.outline().points.iter();
     let of = |(at, versions): (DeviceTime, &[Version])| {
-        let id = TripId::new(device_id, at)?.text()?;
+        let id = text_id(device_id, at)?;
         Ok(IdHistory { id, versions: versions.iter().map(|it| it.get()).collect() })
     };
     points.map(of).collect()
@@ -176,7 +140,7 @@ impl EventJson {
         Ok(Self {
             change: change.event.kind.name(),
             id: trip.id.clone(),
-            kind: trip.kind,
+            kind: trip.kind.clone(),
             absorbed: texts(device_id, change.event.retired.iter().copied())?,
             version: trip.version,
             trip,

@@ -34,6 +34,7 @@ pub mod kind;
 #[cfg(all(feature = "unzstd", any(test, not(feature = "zstd"))))]
 mod pure_frame;
 mod runs;
+pub mod trip_fields;
 pub mod trip_row;
 mod versions;
 mod wire;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::kind::{self, ColumnKind};
 use crate::identity::TripId;
 use crate::model::scalar::{Day, DeviceTime, Version};
+use crate::model::units::seconds;
 use crate::segment::{Class, Kind, MintPoints, Segment, SegmentRules};
 use crate::timeline::{LegFilter, Path, PathStats, ReadingKind, day_of};
 
@@ -127,11 +128,17 @@ impl TripRow {
     /// Converts a segment to its row. `legs` are the rules under which it was built.
     #[must_use]
     pub fn from_segment(device_id: &str, segment: &Segment, legs: LegFilter) -> Self {
+        let path = super::encode(segment.path());
+        Self { path, ..Self::without_path(device_id, segment, legs) }
+    }
+
+    /// As [`TripRow::from_segment`], with an empty `path`: for output without samples, which need
+    /// not be encoded for it.
+    #[must_use]
+    pub fn without_path(device_id: &str, segment: &Segment, legs: LegFilter) -> Self {
         let ids = (&segment.outline().points, segment.version());
-        Self {
-            kind: segment.outline().kind,
-            ..Self::from_path(device_id, segment.path(), ids, legs)
-        }
+        let kind = segment.outline().kind;
+        Self { kind, ..Self::with_ids(device_id, segment.path(), ids, legs) }
     }
 
     /// The row of a trip with these samples and ids, at a version.
@@ -140,6 +147,16 @@ impl TripRow {
     /// No id is live.
     #[must_use]
     pub fn from_path(
+        device_id: &str,
+        path: &Path,
+        ids: (&MintPoints, Version),
+        legs: LegFilter,
+    ) -> Self {
+        Self { path: super::encode(path), ..Self::with_ids(device_id, path, ids, legs) }
+    }
+
+    /// As [`TripRow::from_path`], with an empty `path`.
+    fn with_ids(
         device_id: &str,
         path: &Path,
         (points, version): (&MintPoints, Version),
@@ -165,17 +182,17 @@ impl TripRow {
             ids: self.ids.clone(),
             version: self.version,
             partition: self.partition,
+            path: super::encode(path),
             ..Self::of_path(path, legs)
         }
     }
 
-    /// What follows from a path.
+    /// What follows from a path, which is not encoded.
     fn of_path(path: &Path, legs: LegFilter) -> Self {
         let (first, last) = (path.first(), path.last());
         let driver = path.first_driver();
         let derived = PathStats::from_path(path, legs);
-        #[expect(clippy::cast_precision_loss, reason = "a trip stays far below 2^53 ms")]
-        let jump_s = derived.jumps.map(|jumps| jumps.duration_ms as f64 / 1e3);
+        let jump_s = derived.jumps.map(|jumps| seconds(jumps.duration_ms));
         Self {
             device_id: String::new(),
             end_ms: last.time_ms,
@@ -201,7 +218,7 @@ impl TripRow {
             max_lon: derived.max_lon,
             driver: driver.map(|(_, name)| name.to_owned()),
             driver_ms: driver.map(|(time_ms, _)| time_ms),
-            path: super::encode(path),
+            path: Vec::new(),
             jumps: derived.jumps.map(|jumps| samples_of(jumps.count)),
             jump_s,
         }

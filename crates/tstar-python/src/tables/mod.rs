@@ -19,7 +19,7 @@ use pyo3::types::PyCapsule;
 
 pub(crate) use points::{Samples, points};
 pub(crate) use rows::{effects, letters};
-pub(crate) use segments::{SegmentRow, columns as segment_columns, id_text, segments};
+pub(crate) use segments::{columns as segment_columns, id_text, segments};
 
 /// Rows of a batch, about.
 const BATCH: usize = 1 << 16;
