@@ -25,7 +25,7 @@ position. With --log, or with all the files that were imported, also each record
 late it was, and its effect (new, end, beginning, inside, merge, duplicate). `late` is the log
 timestamp minus the device time (the log timestamp of files is the time of their import); `behind`
 is how far the device time was behind the latest one of the trip so far. --evidence > trip.json
-is for tstar verify-trip trip.json, which needs neither store nor log.";
+is for tstar verify-trip trip.json, without store or log: at most 1000000 records, else it fails.";
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]

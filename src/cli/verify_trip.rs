@@ -20,9 +20,10 @@ Examples:
 Decides the trip again from the records and rules in the file alone: its ids, its span, its samples
 and their log positions, its length and times. Exits 0 if it follows, 1 if it does not, 65 if the
 file contradicts itself or is not such a file. The file has all records of the device within two
-days of the trip, as the one who made it says: records that were left out are not excluded.";
+days of the trip, at most 1000000, as the one who made it says: records that were left out are not
+excluded.";
 
-/// Maximum size of a file, bytes: enough for a million records.
+/// Maximum size of a file, bytes: enough for [`MAX_RECORDS`](tstar_core::evidence::MAX_RECORDS).
 const MAX_BYTES: u64 = 256 << 20;
 
 /// What is said of every trip that follows.

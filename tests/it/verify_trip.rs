@@ -2,6 +2,7 @@
 //! about them shows.
 
 use serde_json::{Value, json};
+use tstar_core::evidence::MAX_RECORDS;
 
 use crate::cli::{Folder, minutes};
 
@@ -46,6 +47,15 @@ fn a_trip_follows_from_its_evidence_without_a_store() {
         let answer = ran.says(&["does not follow", "tstar explain --evidence"]).json();
         let facts = answer["differences"].as_array().unwrap().iter().map(|it| &it["fact"]);
         assert!(facts.into_iter().any(|it| it == fact), "{answer}");
+    }
+}
+
+#[test]
+fn help_names_the_maximum_of_records() {
+    let folder = Folder::new();
+    for command in ["explain", "verify-trip"] {
+        let help = folder.text(&format!("{command} --help"));
+        assert!(help.contains(&format!("at most {MAX_RECORDS}")), "{help}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Evidence of trips: what is needed to check one without its frame or store.
 
 use pyo3::prelude::*;
-use tstar_core::evidence::{Evidence, EvidenceRecord, REACH_MS};
+use tstar_core::evidence::{Evidence, EvidenceRecord, MAX_RECORDS, REACH_MS};
 use tstar_core::identity::AnyId;
 use tstar_core::{DeviceTime, Sample, Segment};
 
@@ -64,7 +64,7 @@ impl State {
     /// The evidence of the trip or stop with an id, as JSON.
     ///
     /// # Errors
-    /// The id is not valid, or nothing has it.
+    /// The id is not valid, nothing has it, or it has more records than can be verified.
     pub(crate) fn evidence(&self, id: &str) -> PyResult<String> {
         let AnyId::Trip(parsed) = AnyId::parse(id).map_err(wrong)? else {
             let message =
@@ -85,6 +85,13 @@ impl State {
         }
         let is_near = |time_ms: DeviceTime| (from_ms..=upto_ms).contains(&time_ms);
         samples.retain(|(it, _)| is_near(it.time_ms) && it.version <= trip.version());
+        if samples.len() > MAX_RECORDS {
+            return Err(wrong(format!(
+                "the evidence of {id} would have {} records, those of its device within two days \
+                 of it, and verify reads at most {MAX_RECORDS}; decide the trips of fewer samples",
+                samples.len()
+            )));
+        }
         samples.sort_by_key(|(sample, _)| sample.version);
         let records = samples.iter();
         let records = records.map(|(it, driver)| EvidenceRecord::of_sample(it, *driver, None));

@@ -8,9 +8,11 @@ use serde::Serialize;
 use tstar_core::evidence::{Evidence, EvidenceRecord, REACH_MS};
 
 use crate::log::device::RecordsRead;
+use crate::model::failure::PreconditionFailed;
 use crate::model::rules::Rules;
 use crate::model::scalar::{DeviceTime, Offset, Version};
 use crate::model::time::format_time;
+use crate::model::units::seconds;
 use crate::segment::{Arrival, Outcome, Segment, Timeline};
 use crate::source::{Batch, Control, DecodedSample, Entry};
 use crate::store::TripRow;
@@ -66,17 +68,19 @@ pub(crate) struct TripHistory<'a> {
     pub total: u64,
     /// The records that the trip follows from, if they are wanted.
     evidence: Option<Vec<EvidenceRecord>>,
+    /// Maximum number of them.
+    max_evidence: usize,
 }
 
 impl<'a> TripHistory<'a> {
     /// An empty history that keeps at most `limit` records, which are of files or of a topic, and
-    /// all of them if they are wanted as evidence.
+    /// at most `evidence` records as evidence, if that is wanted.
     #[must_use]
     pub(crate) fn new(
         row: &'a TripRow,
         limit: usize,
         is_of_files: bool,
-        is_evidence_wanted: bool,
+        evidence: Option<usize>,
     ) -> Self {
         Self {
             row,
@@ -88,7 +92,8 @@ impl<'a> TripHistory<'a> {
             is_of_files,
             records: Vec::new(),
             total: 0,
-            evidence: is_evidence_wanted.then(Vec::new),
+            evidence: evidence.map(|_| Vec::new()),
+            max_evidence: evidence.unwrap_or_default(),
         }
     }
 
@@ -112,16 +117,35 @@ impl<'a> TripHistory<'a> {
     }
 
     /// Adds a record to the evidence, if that is wanted and the row is not older.
-    fn witness(&mut self, record: impl FnOnce() -> EvidenceRecord, version: Version) {
-        if let Some(evidence) = self.evidence.as_mut().filter(|_| version <= self.row.version) {
-            evidence.push(record());
+    ///
+    /// # Errors
+    /// It would be one too many.
+    fn witness(
+        &mut self,
+        record: impl FnOnce() -> EvidenceRecord,
+        version: Version,
+    ) -> anyhow::Result<()> {
+        let Some(evidence) = self.evidence.as_mut().filter(|_| version <= self.row.version) else {
+            return Ok(());
+        };
+        if evidence.len() == self.max_evidence {
+            return Err(PreconditionFailed(format!(
+                "the evidence of trip `{}` would have more than {} records, those of its device \
+                 within two days of it, and tstar verify-trip reads no more; leave out --evidence \
+                 to print its history, and check the store with tstar verify",
+                text_id(&self.row.device_id, self.row.t_star_ms)?,
+                self.max_evidence
+            ))
+            .into());
         }
+        evidence.push(record());
+        Ok(())
     }
 
     /// Reads the next records of one partition.
     ///
     /// # Errors
-    /// An id of the trip has no text form.
+    /// An id of the trip has no text form, or its evidence would be too large.
     pub(crate) fn read(&mut self, records: RecordsRead<'_>) -> anyhow::Result<()> {
         let RecordsRead { rules, partition, versions, batch } = records;
         self.rules.get_or_insert_with(|| rules.clone());
@@ -136,7 +160,7 @@ impl<'a> TripHistory<'a> {
             && device_id.as_str() == self.row.device_id
         {
             let version = versions.version_at(*offset);
-            self.witness(|| EvidenceRecord::of_forget(version, *before_ms), version);
+            self.witness(|| EvidenceRecord::of_forget(version, *before_ms), version)?;
             self.floor_ms = self.floor_ms.max(*before_ms);
             self.timeline.forget(*before_ms);
         }
@@ -164,7 +188,7 @@ impl<'a> TripHistory<'a> {
         }
         let driver = decoded.driver.as_ref().map(|driver| batch.text(driver));
         let log_time_ms = Some(entry.log_time_ms);
-        self.witness(|| EvidenceRecord::of_sample(&sample, driver, log_time_ms), version);
+        self.witness(|| EvidenceRecord::of_sample(&sample, driver, log_time_ms), version)?;
         let outcome = self.timeline.absorb(&rules.segments(), sample, driver);
         let (effect, conflicting) = match outcome {
             Outcome::Applied(arrival) => (arrival.name(), false),
@@ -205,7 +229,48 @@ impl<'a> TripHistory<'a> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53")]
-fn seconds(ms: i64) -> f64 {
-    ms as f64 / 1e3
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::DeviceId;
+    use crate::model::epoch::Versions;
+    use crate::segment::MintPoints;
+    use crate::timeline::{LegFilter, Path, RawSample};
+
+    #[test]
+    fn evidence_has_at_most_so_many_records() {
+        let time_ms = DeviceTime(1_795_204_800_000);
+        let sample = Sample::quantised(&RawSample { time_ms, ..RawSample::default() }).unwrap();
+        let path = Path::from_sorted([sample]).unwrap();
+        let points = MintPoints::new(time_ms, Version(0));
+        let version = Version(100);
+        let row = TripRow::from_path("van", &path, (&points, version), LegFilter::default());
+        let (rules, versions) = (Rules::default(), Versions::of_files());
+        let forget = |offset| Batch {
+            control: Some(Control::Forget {
+                offset: Offset(offset),
+                device_id: DeviceId::new("van").unwrap(),
+                before_ms: DeviceTime(0),
+                key: None,
+            }),
+            ..Batch::default()
+        };
+        let read = |evidence, offsets: &[i64]| {
+            let mut history = TripHistory::new(&row, 0, true, evidence);
+            offsets.iter().try_for_each(|&offset| {
+                let (versions, batch) = (&versions, &forget(offset));
+                history.read(RecordsRead { rules: &rules, partition: 0, versions, batch })
+            })
+        };
+        read(Some(3), &[0, 1, 2]).unwrap();
+        // Those after the row are not of it.
+        read(Some(3), &[0, 1, 2, 51]).unwrap();
+        read(None, &[0, 1, 2, 3]).unwrap();
+        let refused = read(Some(3), &[0, 1, 2, 3]).unwrap_err();
+        assert!(refused.is::<PreconditionFailed>());
+        let message = refused.to_string();
+        for part in ["van~20261120T200000.000Z", "more than 3 records", "leave out --evidence"] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ mod history;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tstar_core::evidence::Evidence;
+use tstar_core::evidence::{Evidence, MAX_RECORDS};
 
 pub(crate) use self::history::RecordExplanation;
 use self::history::TripHistory;
@@ -29,7 +29,7 @@ pub struct ExplainRequest<'a> {
     pub t_star_ms: DeviceTime,
     /// Maximum number of records in the explanation.
     pub limit: usize,
-    /// Whether the evidence of the trip is wanted, which needs the log.
+    /// Whether the evidence of the trip is wanted, which needs the log: at most [`MAX_RECORDS`].
     pub evidence: bool,
 }
 
@@ -101,7 +101,7 @@ async fn explain_log(
         return Err(InvalidRequest(problem).into());
     }
     let log = Log::open(store, files, settings).await?;
-    let mut history = TripHistory::new(row, limit, is_of_files, evidence);
+    let mut history = TripHistory::new(row, limit, is_of_files, evidence.then_some(MAX_RECORDS));
     log.read_device(row, |records| history.read(records)).await?;
     if !history.is_whole() {
         return Err(PreconditionFailed(format!(
