@@ -326,7 +326,7 @@ impl Decided {
     }
 
     /// The evidence of the trip or stop with an id, as JSON: what it is, the rules, and the kept
-    /// samples of its device within two days of it. `verify` checks it.
+    /// samples of its device within two days of it, at most 1,000,000. `verify` checks it.
     fn evidence(&self, py: Python<'_>, id: &str) -> PyResult<String> {
         py.detach(|| self.0.evidence(id))
     }

@@ -34,6 +34,11 @@ fn wrong(message: impl std::fmt::Display) -> PyErr {
 /// The native part of `tstar`.
 #[pymodule]
 mod _tstar {
+    use pyo3::prelude::*;
+    use pyo3::types::PyTuple;
+
+    use super::input::Field;
+
     #[pymodule_export]
     use super::InputError;
     #[pymodule_export]
@@ -56,6 +61,14 @@ mod _tstar {
     use super::tables::Table;
     #[pymodule_export]
     use super::timeline::Timeline;
+
+    /// Adds the names of the fields of a sample.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        module.add("FIELDS", PyTuple::new(py, Field::names())?)?;
+        module.add("OPTIONAL_FIELDS", PyTuple::new(py, Field::optional_names())?)
+    }
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python expects")]

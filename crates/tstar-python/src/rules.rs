@@ -6,10 +6,27 @@ use pyo3::types::PyDict;
 use tstar_core::DeviceTime;
 use tstar_core::model::rules::{Rules as CoreRules, SpeedUnit, TimeUnit};
 use tstar_core::model::time::{format_duration, format_time, parse_duration, parse_time};
+use tstar_core::model::units::seconds;
 
 use crate::wrong;
 
 /// The rules that decide trips. Equal rules give equal trips.
+///
+/// Keywords, all optional:
+///
+/// - `max_gap` ("5m"): a trip ends after a longer silence, and where the ignition goes off.
+/// - `min_stop` ("5m"): standing this long ends a trip; None: standing alone ends none.
+/// - `stop_speed` (0.5): a vehicle stands while it reports a lower speed, m/s.
+/// - `max_samples` (100,000): a sample inside a trip that has this many is a dead letter.
+/// - `min_time` ("2000-01-01T00:00:00Z"): samples with an earlier device time are dead letters.
+/// - `max_future` ("24h"): those further past their arrival are, too.
+/// - `max_accuracy` (None): samples with a worse accuracy, m, are dropped.
+/// - `keep_zero_position` (False): keep samples at latitude 0 and longitude 0.
+/// - `max_leg_speed` (None): faster legs do not count for distance and average speed, m/s.
+/// - `time_unit` ("ms"): unit of times that are numbers: s, ms, us or ns.
+/// - `speed_unit` ("mps"): unit of speeds: mps, kmh, mph or kn.
+///
+/// Durations are texts such as "5m", timedeltas, or seconds.
 #[pyclass(frozen, eq, hash, module = "tstar", skip_from_py_object)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rules(pub CoreRules);
@@ -132,11 +149,6 @@ fn text(duration_ms: i64) -> String {
     format!("\"{}\"", format_duration(duration_ms))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "durations are far below 2^53 ms")]
-fn seconds(ms: i64) -> f64 {
-    ms as f64 / 1000.0
-}
-
 /// An error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -183,13 +195,20 @@ fn bad(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
         }
         "min_time" => "RFC 3339 such as \"2026-11-20T21:38:00Z\", or a datetime with a zone",
         "keep_zero_position" => "True or False",
-        "time_unit" => "\"s\", \"ms\", \"us\" or \"ns\"",
-        "speed_unit" => "\"mps\", \"kmh\", \"mph\" or \"kn\"",
+        "time_unit" => &any_of(&TimeUnit::NAMES),
+        "speed_unit" => &any_of(&SpeedUnit::NAMES),
         "max_samples" => "a whole number",
         _ => "a number",
     };
     let given = value.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
     wrong(format!("rule {name} is {given}; it needs {expected}"))
+}
+
+/// The names of a list, for a message.
+fn any_of<T>(names: &[(&str, T)]) -> String {
+    let quoted: Vec<_> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+    let (last, others) = quoted.split_last().expect("a list of units has some");
+    format!("{} or {last}", others.join(", "))
 }
 
 fn optional<T>(

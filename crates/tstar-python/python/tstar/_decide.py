@@ -14,9 +14,19 @@ if TYPE_CHECKING:
 
     from ._settings import Settings
 
-_REQUIRED = ("device", "time", "lat", "lon")
-# The column of each, if the frame has it and no other is named.
-_OPTIONAL = ("speed", "heading", "altitude", "accuracy", "ignition", "driver")
+# The column of each field, as the arguments say.
+_Given = dict[str, str | Literal[False] | None]
+
+
+def _given(arguments: Mapping[str, Any]) -> _Given:
+    """Of the arguments of a function, those that name columns."""
+    return {field: arguments[field] for field in _tstar.FIELDS}
+
+
+def _is_strict(errors: str) -> bool:
+    if errors not in ("collect", "raise"):
+        raise ValueError(f'errors= is {errors!r}; it needs "collect" or "raise"')
+    return errors == "raise"
 
 
 def _now_ms() -> int:
@@ -32,15 +42,13 @@ def _rules(rules: _tstar.Rules | None, settings: Mapping[str, Any]) -> _tstar.Ru
     return rules
 
 
-def _columns(
-    names: list[str] | None, given: dict[str, str | Literal[False] | None]
-) -> dict[str, str]:
+def _columns(names: list[str] | None, given: _Given) -> dict[str, str]:
     """The column of each field; `names` are those of the frame, if they are known."""
     columns = {}
     for field, column in given.items():
         if column is None:
             # Of a stream, only the names that were given are known.
-            if field in _OPTIONAL and names is not None and field in names:
+            if field in _tstar.OPTIONAL_FIELDS and names is not None and field in names:
                 columns[field] = field
         elif column is not False:
             if not isinstance(column, str):
@@ -51,7 +59,7 @@ def _columns(
 
 def _prepared(
     frame: Any,
-    given: dict[str, str | Literal[False] | None],
+    given: _Given,
     order_by: str | Iterable[str] | None,
 ) -> tuple[Any, dict[str, str], list[str]]:
     """The frame with the columns that are needed, these, and the order."""
@@ -105,24 +113,11 @@ def trips(
     The rules are keywords such as `max_gap="10m"`, which `Rules` documents, or `rules`, such as
     those of a store.
     """
-    if errors not in ("collect", "raise"):
-        raise ValueError(f'errors= is {errors!r}; it needs "collect" or "raise"')
-    given: dict[str, str | Literal[False] | None] = dict(
-        device=device,
-        time=time,
-        lat=lat,
-        lon=lon,
-        speed=speed,
-        heading=heading,
-        altitude=altitude,
-        accuracy=accuracy,
-        ignition=ignition,
-        driver=driver,
-        received=received,
-    )
+    given = _given(locals())
+    is_strict = _is_strict(errors)
     decided_by = _rules(rules, settings)
     selected, columns, order = _prepared(frame, given, order_by)
-    return _tstar.decide(selected, columns, decided_by, order, _now_ms(), errors == "raise", path)
+    return _tstar.decide(selected, columns, decided_by, order, _now_ms(), is_strict, path)
 
 
 class Timeline(_tstar.Timeline):
@@ -139,9 +134,8 @@ class Timeline(_tstar.Timeline):
         rules: _tstar.Rules | None = None,
         **settings: Unpack[Settings],
     ) -> Self:
-        if errors not in ("collect", "raise"):
-            raise ValueError(f'errors= is {errors!r}; it needs "collect" or "raise"')
-        return super().__new__(cls, _rules(rules, settings), errors == "raise")
+        is_strict = _is_strict(errors)
+        return super().__new__(cls, _rules(rules, settings), is_strict)
 
     def __init__(self, **_: Any) -> None:
         """What there is to do, `__new__` has done."""
@@ -202,20 +196,7 @@ class Timeline(_tstar.Timeline):
         order_by: str | Iterable[str] | None = None,
     ) -> None:
         """Applies the rows of a frame, as `trips` reads them. Row numbers count on."""
-        given: dict[str, str | Literal[False] | None] = dict(
-            device=device,
-            time=time,
-            lat=lat,
-            lon=lon,
-            speed=speed,
-            heading=heading,
-            altitude=altitude,
-            accuracy=accuracy,
-            ignition=ignition,
-            driver=driver,
-            received=received,
-        )
-        selected, columns, order = _prepared(frame, given, order_by)
+        selected, columns, order = _prepared(frame, _given(locals()), order_by)
         self._absorb(selected, columns, order, _now_ms())
 
     def id_at(self, device: str | int, time: datetime | str | int) -> str | None:

@@ -6,6 +6,8 @@ from typing import Any, final
 from typing_extensions import Self
 
 __all__ = [
+    "FIELDS",
+    "OPTIONAL_FIELDS",
     "InputError",
     "Rules",
     "Table",
@@ -28,6 +30,12 @@ __all__ = [
 ]
 
 __version__: str
+
+FIELDS: tuple[str, ...]
+"""The names of the fields of a sample, which name its columns."""
+
+OPTIONAL_FIELDS: tuple[str, ...]
+"""Those that are the columns of these names, if a frame has them and no other is named."""
 
 class InputError(ValueError):
     """A frame, a column or a value that cannot be used. The message names it."""
@@ -166,7 +174,7 @@ class Trips:
 
     def evidence(self, id: str) -> str:
         """The evidence of the trip or stop with an id, as JSON: what it is, the rules, and the kept
-        samples of its device within two days of it. `verify` checks it."""
+        samples of its device within two days of it, at most 1,000,000. `verify` checks it."""
 
     @property
     def rules(self) -> Rules:

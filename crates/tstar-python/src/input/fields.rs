@@ -4,62 +4,58 @@ use std::collections::HashMap;
 
 use arrow_schema::Schema;
 use pyo3::prelude::*;
+use tstar_core::model::named::named;
 
 use crate::wrong;
 
-/// A field of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Field {
-    Device,
-    Time,
-    Lat,
-    Lon,
-    Speed,
-    Heading,
-    Altitude,
-    Accuracy,
-    Ignition,
-    Driver,
-    Received,
+named! {
+    /// A field of a sample, with the name of its argument; the required ones come first.
+    Field {
+        /// Device id.
+        Device = "device",
+        /// Device time.
+        Time = "time",
+        /// Latitude.
+        Lat = "lat",
+        /// Longitude.
+        Lon = "lon",
+        /// Speed.
+        Speed = "speed",
+        /// Heading.
+        Heading = "heading",
+        /// Altitude.
+        Altitude = "altitude",
+        /// Accuracy of the position.
+        Accuracy = "accuracy",
+        /// Ignition.
+        Ignition = "ignition",
+        /// Driver.
+        Driver = "driver",
+        /// Time of arrival.
+        Received = "received",
+    }
 }
 
 impl Field {
-    /// All fields, the required ones first.
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Device,
-        Self::Time,
-        Self::Lat,
-        Self::Lon,
-        Self::Speed,
-        Self::Heading,
-        Self::Altitude,
-        Self::Accuracy,
-        Self::Ignition,
-        Self::Driver,
-        Self::Received,
-    ];
+    /// The fields without which a row is not a sample.
+    const REQUIRED: [Self; 4] = [Self::Device, Self::Time, Self::Lat, Self::Lon];
 
-    /// The name of the argument.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Time => "time",
-            Self::Lat => "lat",
-            Self::Lon => "lon",
-            Self::Speed => "speed",
-            Self::Heading => "heading",
-            Self::Altitude => "altitude",
-            Self::Accuracy => "accuracy",
-            Self::Ignition => "ignition",
-            Self::Driver => "driver",
-            Self::Received => "received",
-        }
+    /// The names of all fields.
+    pub(crate) fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|field| field.name()).collect()
+    }
+
+    /// The names of the fields that are the columns of these names, unless another is named: those
+    /// that are measured.
+    pub(crate) fn optional_names() -> Vec<&'static str> {
+        let is_optional =
+            |field: &&Self| !Self::REQUIRED.contains(field) && **field != Self::Received;
+        Self::ALL.iter().filter(is_optional).map(|field| field.name()).collect()
     }
 
     /// The field with the name that the core has for it.
     pub(crate) fn of_core(name: &str) -> Self {
-        let named = Self::ALL.into_iter().find(|field| field.name() == name);
-        named.unwrap_or(Self::Device)
+        Self::from_name(name).unwrap_or(Self::Device)
     }
 }
 
@@ -73,10 +69,10 @@ impl Fields {
     /// # Errors
     /// A required field has no column.
     pub(crate) fn new(mut columns: HashMap<String, String>) -> PyResult<Self> {
-        let found = Field::ALL.into_iter();
-        let found = found.filter_map(|field| Some((field, columns.remove(field.name())?)));
+        let found = Field::ALL.iter();
+        let found = found.filter_map(|&field| Some((field, columns.remove(field.name())?)));
         let fields = Self(found.collect());
-        for field in [Field::Device, Field::Time, Field::Lat, Field::Lon] {
+        for field in Field::REQUIRED {
             if !fields.0.contains_key(&field) {
                 return Err(wrong(format!("no column is named for {}", field.name())));
             }

@@ -8,6 +8,6 @@ mod order;
 mod times;
 
 pub(crate) use chunk::{Chunk, Chunks, Reading};
-pub(crate) use fields::Fields;
+pub(crate) use fields::{Field, Fields};
 pub(crate) use letter::Letter;
 pub(crate) use order::Order;
