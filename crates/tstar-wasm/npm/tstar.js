@@ -108,9 +108,9 @@ class Module {
       if (isError) throw new TstarError(decoder.decode(answer));
       return answer.slice();
     } catch (error) {
+      if (!(error instanceof WebAssembly.RuntimeError)) throw error;
       // What a trap leaves behind is not valid.
-      if (!(error instanceof TstarError)) this.#failed = String(error?.message ?? error);
-      if (error instanceof TstarError || !(error instanceof WebAssembly.RuntimeError)) throw error;
+      this.#failed = error.message;
       throw new TstarError(`the module failed: ${this.#failed}; load() another one`, { cause: error });
     }
   }
@@ -141,7 +141,7 @@ class Tracker {
 
   constructor(module, rules = {}) {
     this.#module = module;
-    const answer = module.call("tstar_new_tracker", JSON.stringify(rules));
+    const answer = module.call("tstar_new_tracker", JSON.stringify(rules, rule));
     this.#handle = new DataView(answer.buffer).getUint32(0, true);
     registry.register(this, { module, handle: this.#handle }, this);
   }
@@ -188,7 +188,9 @@ class Tracker {
 
   sums(fromMs, uptoMs, device) {
     const input = device === undefined ? "" : named("device", device);
-    return this.#module.json("tstar_sums", input, this.#live(), fromMs, uptoMs);
+    // Before the call: what a value does when it becomes a number may call the module.
+    const [from, upto] = [Number(fromMs), Number(uptoMs)];
+    return this.#module.json("tstar_sums", input, this.#live(), from, upto);
   }
 
   changes() {
@@ -222,6 +224,15 @@ class Tracker {
   }
 }
 if (Symbol.dispose) Tracker.prototype[Symbol.dispose] = Tracker.prototype.free;
+
+/** A rule as JSON has it, which would write null for NaN: that switches a rule off. */
+function rule(name, value) {
+  if (typeof value === "bigint") return Number(value);
+  if (typeof value === "number" && !Number.isFinite(value)) {
+    throw new TstarError(`rule ${name} is ${value}; it must be a number, or null for none`);
+  }
+  return value;
+}
 
 function named(what, text) {
   if (typeof text !== "string" || text === "") {

@@ -157,6 +157,23 @@ test("what is wrong with a call is said, and nothing of it is applied", async ()
   fails(() => decodePath("bytes"), /must be an ArrayBuffer or a typed array/);
 });
 
+test("what becomes a number only when it is read makes no module fail", async () => {
+  const { Tracker } = await load();
+  const tracker = new Tracker({ max_gap_ms: 300_000n });
+  tracker.absorb(at([0, 1]));
+  const sums = tracker.sums(START, START + 60_000);
+  assert.deepEqual(tracker.sums(BigInt(START), BigInt(START) + 60_000n), sums);
+  for (const odd of [Symbol("a"), Object.create(null)]) {
+    assert.throws(() => tracker.sums(odd, 2), TypeError);
+  }
+  const reenters = { valueOf: () => (tracker.absorb(at([2])), START) };
+  tracker.sums(reenters, START + 1);
+  assert.equal(tracker.segments()[0].samples, 3);
+  for (const value of [NaN, Infinity]) {
+    fails(() => new Tracker({ min_stop_ms: value }), /rule min_stop_ms is \w+; it must be a number/);
+  }
+});
+
 test("a trip is verified from its records alone", async () => {
   const { verify } = await load();
   const text = await readFile(new URL("evidence.json", import.meta.url), "utf8");

@@ -32,6 +32,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 pub use facts::{Difference, TripFacts};
@@ -67,6 +68,7 @@ pub struct Evidence {
     /// The rules.
     pub rules: Rules,
     /// The records.
+    #[serde(deserialize_with = "read_records")]
     pub records: Vec<EvidenceRecord>,
 }
 
@@ -86,8 +88,8 @@ pub enum EvidenceError {
     #[error("its device: {0}")]
     Device(#[from] IdError),
     /// It has too many records.
-    #[error("it has {0} records; at most {MAX_RECORDS} are read")]
-    TooMany(usize),
+    #[error("it has more than {MAX_RECORDS} records")]
+    TooMany,
     /// A record cannot be.
     #[error("its record {index}, from 0: {reason}")]
     Record {
@@ -161,8 +163,8 @@ impl Evidence {
     }
 
     /// Decides whether the trip follows from its records and rules. Takes microseconds for each
-    /// record; of a hostile document, whose records cut one another's phases, up to the square of
-    /// their number: limit the time for what strangers send.
+    /// record; up to tenths of a millisecond in a hostile document, whose records cut one another's
+    /// phases: limit the time for what strangers send.
     ///
     /// # Errors
     /// It contradicts itself, or is too large.
@@ -170,7 +172,7 @@ impl Evidence {
         self.rules.check().map_err(EvidenceError::Rules)?;
         check_device_id(&self.trip.device_id)?;
         if self.records.len() > MAX_RECORDS {
-            return Err(EvidenceError::TooMany(self.records.len()));
+            return Err(EvidenceError::TooMany);
         }
         let timeline = self.replayed()?;
         let found = timeline.covering(self.trip.start_ms);
@@ -223,4 +225,29 @@ impl Evidence {
         }
         Ok(timeline)
     }
+}
+
+/// Reads records, at most one more than is verified: a document may have any number.
+fn read_records<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<EvidenceRecord>, D::Error> {
+    struct Records;
+
+    impl<'de> Visitor<'de> for Records {
+        type Value = Vec<EvidenceRecord>;
+
+        fn expecting(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            text.write_str("an array of records")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+            let mut records = Vec::new();
+            while records.len() <= MAX_RECORDS {
+                let Some(record) = all.next_element()? else { return Ok(records) };
+                records.push(record);
+            }
+            while all.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(records)
+        }
+    }
+
+    input.deserialize_seq(Records)
 }

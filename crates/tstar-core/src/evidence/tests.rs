@@ -124,7 +124,18 @@ fn contradictions_are_refused_and_named() {
     }
     let mut evidence = worked();
     evidence.records = vec![EvidenceRecord::default(); MAX_RECORDS + 1];
-    assert!(matches!(evidence.verify(), Err(EvidenceError::TooMany(_))));
+    assert!(matches!(evidence.verify(), Err(EvidenceError::TooMany)));
+}
+
+/// A document of a few megabytes may have as many records.
+#[test]
+fn of_too_many_records_only_those_are_kept_that_show_it() {
+    let json = worked().to_json();
+    let (head, _) = json.split_once("[\n{\"version\"").unwrap_or_else(|| panic!("{json}"));
+    let many = format!("{head}[{}{{}}]}}", "{},".repeat(MAX_RECORDS + 10));
+    let evidence = Evidence::from_json(&many).unwrap();
+    assert_eq!(evidence.records.len(), MAX_RECORDS + 1);
+    assert!(matches!(evidence.verify(), Err(EvidenceError::TooMany)));
 }
 
 #[test]
