@@ -137,8 +137,17 @@ impl<R> Guess<R> {
         }
         match self.state {
             State::Begin | State::Ascii => {}
-            State::Pass => self.ready.bytes.append(&mut self.held),
+            State::Pass => self.pass(),
             State::Convert => self.convert(ended),
+        }
+    }
+
+    /// Makes the bytes that are held ready as they are.
+    fn pass(&mut self) {
+        if self.ready.bytes.is_empty() {
+            std::mem::swap(&mut self.ready.bytes, &mut self.held);
+        } else {
+            self.ready.bytes.append(&mut self.held);
         }
     }
 
@@ -173,9 +182,12 @@ impl<R> Guess<R> {
 
     /// Decides by the first lines that are not ASCII.
     fn decide(&mut self, ended: bool) {
-        let Some(start) = self.held.iter().position(|byte| !byte.is_ascii() || *byte == 0) else {
-            return self.ready.bytes.append(&mut self.held);
-        };
+        // Many bytes at once: most text is ASCII.
+        if self.held.is_ascii() && memchr::memchr(0, &self.held).is_none() {
+            return self.pass();
+        }
+        let start = self.held.iter().position(|byte| !byte.is_ascii() || *byte == 0);
+        let start = start.expect("it is not all ASCII");
         let rest = &self.held[start..];
         let deciding = &rest[..rest.len().min(DECIDING)];
         let Some(stays) = stays(deciding, ended, self.is_named) else {
