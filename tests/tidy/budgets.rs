@@ -11,7 +11,7 @@ const LINES: &[(&str, usize)] = &[
     ("source", 10320),
     ("store", 7570),
     ("ops", 7290),
-    ("tstar-core", 6105),
+    ("tstar-core", 6110),
     ("cli", 5255),
     ("kafka", 5030),
     ("http", 5025),

@@ -100,7 +100,7 @@ fn what_was_erased_does_not_count() {
 #[test]
 fn contradictions_are_refused_and_named() {
     type Change = fn(&mut Evidence);
-    let cases: [(Change, &str); 14] = [
+    let cases: [(Change, &str); 16] = [
         (|it| it.records.swap(0, 2), "below that of the one before it"),
         (|it| it.records[4].version = Version(9), "is past that of the trip, 8"),
         (|it| it.records[0].version = Version(-2), "below that of the one before it, 0"),
@@ -113,6 +113,8 @@ fn contradictions_are_refused_and_named() {
         (|it| it.records[1].driver = Some(String::new()), "its driver"),
         (|it| it.records[1].forget_before_ms = Some(EVENING), "a sample and an erasure"),
         (|it| it.rules.max_gap_ms = i64::MAX, "max_gap_ms is 9223372036854775807; it must be 1 to"),
+        (|it| it.rules.quantisation = "m".into(), "its rule quantisation is `m`; this version has"),
+        (|it| it.rules.blob = 99, "its rule blob is 99; it must be 1 to 1"),
         (|it| it.rules.min_stop_ms = Some(i64::MIN), "min_stop_ms is -9223372036854775808"),
         (|it| it.trip.device_id = "a\0".into(), "its device: "),
     ];

@@ -57,6 +57,9 @@ impl AmbiguousTime {
 /// How samples are quantised. Fixed in each tstar version.
 const QUANTISATION: &str = "ms,1e-7deg,0.01mps,0.1deg,0.1m";
 
+/// Form of the path blobs that are written.
+const BLOB: u32 = 1;
+
 /// Everything that determines the trips of a log.
 ///
 /// Unknown rules are an error: a program that ignored one would decide other trips than the program
@@ -137,7 +140,7 @@ impl Default for Rules {
             message: None,
             key: "device_id".into(),
             quantisation: QUANTISATION.into(),
-            blob: 1,
+            blob: BLOB,
             drop_zero_position: true,
             max_leg_speed_cmps: None,
             preset: None,
@@ -168,6 +171,10 @@ impl Rules {
     /// # Errors
     /// The name of a rule, its value and its range.
     pub fn check(&self) -> Result<(), String> {
+        if self.quantisation != QUANTISATION {
+            let given = &self.quantisation;
+            return Err(format!("quantisation is `{given}`; this version has `{QUANTISATION}`"));
+        }
         let optional = |value: Option<i32>| value.map_or(0, i64::from);
         let ranges = [
             ("max_gap_ms", self.max_gap_ms, MAX_GAP_RANGE),
@@ -177,6 +184,7 @@ impl Rules {
             ("max_future_ms", self.max_future_ms, (0, i64::MAX)),
             ("max_accuracy_dm", optional(self.max_accuracy_dm), (0, i32::MAX.into())),
             ("max_leg_speed_cmps", optional(self.max_leg_speed_cmps), (0, i32::MAX.into())),
+            ("blob", self.blob.into(), (BLOB.into(), BLOB.into())),
         ];
         let wrong = ranges.into_iter().find(|(_, value, (min, max))| value < min || value > max);
         wrong.map_or(Ok(()), |(name, value, (min, max))| {
