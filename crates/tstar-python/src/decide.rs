@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::FromPyArrow;
 use pyo3::prelude::*;
@@ -17,7 +18,7 @@ use crate::rules::Rules;
 #[pyo3(signature = (frame, columns, rules, order_by, now_ms, strict, path))]
 pub(crate) fn decide(
     frame: &Bound<'_, PyAny>,
-    columns: HashMap<String, String>,
+    columns: HashMap<String, Option<String>>,
     rules: &Rules,
     order_by: Vec<String>,
     now_ms: i64,
@@ -33,7 +34,7 @@ pub(crate) fn decide(
 /// A frame, and which of its columns are what.
 pub(crate) struct Input<'a, 'py> {
     pub frame: &'a Bound<'py, PyAny>,
-    pub columns: HashMap<String, String>,
+    pub columns: HashMap<String, Option<String>>,
     pub order_by: Vec<String>,
     pub now_ms: i64,
 }
@@ -46,7 +47,7 @@ impl Input<'_, '_> {
     pub(crate) fn absorb(self, state: &mut State) -> PyResult<()> {
         let py = self.frame.py();
         let reader = RecordBatchStreamReader::from_pyarrow_bound(self.frame)?;
-        let fields = Fields::new(self.columns)?;
+        let fields = Fields::new(self.columns, &reader.schema())?;
         state.fields = fields.clone();
         let reading = Reading {
             fields,

@@ -96,7 +96,7 @@ impl Timeline {
     fn _absorb(
         &self,
         frame: &Bound<'_, PyAny>,
-        columns: HashMap<String, String>,
+        columns: HashMap<String, Option<String>>,
         order_by: Vec<String>,
         now_ms: i64,
     ) -> PyResult<()> {

@@ -42,14 +42,13 @@ def _rules(rules: _tstar.Rules | None, settings: Mapping[str, Any]) -> _tstar.Ru
     return rules
 
 
-def _columns(names: list[str] | None, given: _Given) -> dict[str, str]:
-    """The column of each field; `names` are those of the frame, if they are known."""
-    columns = {}
+def _columns(given: _Given) -> dict[str, str | None]:
+    """The column of each field; None: that of the field's name, if the stream has one."""
+    columns: dict[str, str | None] = {}
     for field, column in given.items():
         if column is None:
-            # Of a stream, only the names that were given are known.
-            if field in _tstar.OPTIONAL_FIELDS and names is not None and field in names:
-                columns[field] = field
+            if field in _tstar.OPTIONAL_FIELDS:
+                columns[field] = None
         elif column is not False:
             if not isinstance(column, str):
                 raise TypeError(f"{field}= is the name of a column, not {column!r}")
@@ -61,11 +60,14 @@ def _prepared(
     frame: Any,
     given: _Given,
     order_by: str | Iterable[str] | None,
-) -> tuple[Any, dict[str, str], list[str]]:
+) -> tuple[Any, dict[str, str | None], list[str]]:
     """The frame with the columns that are needed, these, and the order."""
     order = [order_by] if isinstance(order_by, str) else list(order_by or ())
-    columns = _columns(_frame.names(frame), given)
-    needed = list(dict.fromkeys([*columns.values(), *order]))
+    columns = _columns(given)
+    # What only the stream can tell is not known here.
+    known = _frame.names(frame) or ()
+    used = [column or field for field, column in columns.items() if column or field in known]
+    needed = list(dict.fromkeys([*used, *order]))
     return _frame.select(frame, needed), columns, order
 
 

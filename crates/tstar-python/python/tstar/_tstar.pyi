@@ -213,7 +213,7 @@ class Timeline:
     def __new__(cls, rules: Rules, strict: bool) -> Self: ...
     def _add(self, sample: dict[str, Any]) -> str: ...
     def _absorb(
-        self, frame: Any, columns: dict[str, str], order_by: list[str], now_ms: int
+        self, frame: Any, columns: dict[str, str | None], order_by: list[str], now_ms: int
     ) -> None: ...
     def _id_at(self, device: str, time_ms: int) -> str | None: ...
     def snapshot(self) -> Trips:
@@ -224,7 +224,7 @@ class Timeline:
 
 def decide(
     frame: Any,
-    columns: dict[str, str],
+    columns: dict[str, str | None],
     rules: Rules,
     order_by: list[str],
     now_ms: int,

@@ -64,13 +64,20 @@ impl Field {
 pub(crate) struct Fields(HashMap<Field, String>);
 
 impl Fields {
-    /// Those of arguments, by the names of the fields.
+    /// Those of arguments, by the names of the fields. None: the column of that name, if the frame
+    /// has one.
     ///
     /// # Errors
     /// A required field has no column.
-    pub(crate) fn new(mut columns: HashMap<String, String>) -> PyResult<Self> {
-        let found = Field::ALL.iter();
-        let found = found.filter_map(|&field| Some((field, columns.remove(field.name())?)));
+    pub(crate) fn new(
+        mut columns: HashMap<String, Option<String>>,
+        schema: &Schema,
+    ) -> PyResult<Self> {
+        let mut column = |field: Field| {
+            let own = || schema.column_with_name(field.name()).map(|_| field.name().to_owned());
+            columns.remove(field.name())?.or_else(own)
+        };
+        let found = Field::ALL.iter().filter_map(|&field| Some((field, column(field)?)));
         let fields = Self(found.collect());
         for field in Field::REQUIRED {
             if !fields.0.contains_key(&field) {
