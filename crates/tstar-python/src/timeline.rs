@@ -1,7 +1,8 @@
 //! Trips of samples that come one by one, or frame by frame.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -17,7 +18,23 @@ use crate::tables::{Table, id_text};
 
 /// The trips of samples as they arrive, one by one or frame by frame.
 #[pyclass(frozen, subclass, module = "tstar")]
-pub(crate) struct Timeline(Mutex<Arc<State>>);
+pub(crate) struct Timeline {
+    state: Mutex<Arc<State>>,
+    /// The thread whose call has the state.
+    caller: Mutex<Option<ThreadId>>,
+}
+
+/// A call, which has the state of its timeline.
+struct Call<'a> {
+    state: MutexGuard<'a, Arc<State>>,
+    timeline: &'a Timeline,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.timeline.set_caller(None);
+    }
+}
 
 /// A sample of Python's values.
 #[derive(FromPyObject)]
@@ -47,11 +64,27 @@ struct Sample {
 }
 
 impl Timeline {
-    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Arc<State>>> {
-        self.0.lock_py_attached(py).map_err(|_| {
+    fn set_caller(&self, thread: Option<ThreadId>) {
+        *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+    }
+
+    /// The state, once no other thread has it.
+    ///
+    /// # Errors
+    /// This thread has it: what it runs for a call, such as the generator of a frame, calls again.
+    fn lock(&self, py: Python<'_>) -> PyResult<Call<'_>> {
+        let current = thread::current().id();
+        if *self.caller.lock().unwrap_or_else(PoisonError::into_inner) == Some(current) {
+            let message = "this Timeline is in a call of the same thread, such as an absorb() whose \
+                           frame is being made: call it before or after that";
+            return Err(PyRuntimeError::new_err(message));
+        }
+        let state = self.state.lock_py_attached(py).map_err(|_| {
             let message = "an earlier call failed inside tstar; make another Timeline";
             PyRuntimeError::new_err(message)
-        })
+        })?;
+        self.set_caller(Some(current));
+        Ok(Call { state, timeline: self })
     }
 }
 
@@ -60,14 +93,15 @@ impl Timeline {
     #[new]
     #[pyo3(signature = (rules, strict))]
     fn new(rules: &Rules, strict: bool) -> Self {
-        Self(Mutex::new(Arc::new(State::new(rules, strict, false))))
+        let state = Mutex::new(Arc::new(State::new(rules, strict, false)));
+        Self { state, caller: Mutex::new(None) }
     }
 
     /// Applies the next sample, and returns what it did.
     fn _add(&self, py: Python<'_>, sample: Sample) -> PyResult<&'static str> {
-        let mut guard = self.lock(py)?;
+        let mut call = self.lock(py)?;
         // Who has a table of it keeps what it was.
-        let state = Arc::make_mut(&mut guard);
+        let state = Arc::make_mut(&mut call.state);
         let speed_unit = state.rules.0.speed_unit;
         let number = |value: Option<f64>| value.filter(|value| !value.is_nan());
         let raw = RawSample {
@@ -92,7 +126,7 @@ impl Timeline {
         state.absorb_record(&record)
     }
 
-    /// Applies the rows of a frame.
+    /// Applies the rows of a frame. After an error, those that were applied before it stay.
     fn _absorb(
         &self,
         frame: &Bound<'_, PyAny>,
@@ -100,27 +134,27 @@ impl Timeline {
         order_by: Vec<String>,
         now_ms: i64,
     ) -> PyResult<()> {
-        let mut state = self.lock(frame.py())?;
-        Input { frame, columns, order_by, now_ms }.absorb(Arc::make_mut(&mut state))
+        let mut call = self.lock(frame.py())?;
+        Input { frame, columns, order_by, now_ms }.absorb(Arc::make_mut(&mut call.state))
     }
 
     /// The trips, stops, points and events so far. They stay as they are when more arrives.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Decided> {
-        Ok(Decided(Arc::clone(&*self.lock(py)?)))
+        Ok(Decided(Arc::clone(&self.lock(py)?.state)))
     }
 
     /// What changed since the last call, as the change feed of `tstar` announces it.
     fn take_changes(&self, py: Python<'_>) -> PyResult<Table> {
-        let mut guard = self.lock(py)?;
-        let state = Arc::make_mut(&mut guard);
+        let mut call = self.lock(py)?;
+        let state = Arc::make_mut(&mut call.state);
         let legs = state.fleet.legs();
         Ok(events::of_changes(legs, &state.fleet.take_changes()))
     }
 
     /// The id of the trip or stop that covers a time of a device, ms; None if there is none.
     fn _id_at(&self, py: Python<'_>, device: &str, time_ms: i64) -> PyResult<Option<String>> {
-        let state = self.lock(py)?;
-        let timeline = state.device(device);
+        let call = self.lock(py)?;
+        let timeline = call.state.device(device);
         let segment = timeline.and_then(|timeline| timeline.covering(DeviceTime(time_ms)));
         Ok(segment.map(|segment| id_text(device, segment.t_star_ms())))
     }

@@ -190,6 +190,68 @@ def test_one_timeline_in_threads():
     }
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda timeline: timeline.id_at("a", EVENING),
+        lambda timeline: timeline.add("a", EVENING, 52.5, 13.4),
+        lambda timeline: timeline.absorb(pa.table(fleet(1, devices=1, samples=5))),
+        lambda timeline: timeline.snapshot(),
+        lambda timeline: timeline.take_changes(),
+    ],
+)
+def test_a_call_within_a_call_is_an_error(call):
+    table = pa.table(fleet(1, devices=1, samples=50))
+    (batch,) = table.to_batches()
+    timeline, errors = tstar.Timeline(), []
+
+    def caught():
+        yield batch.slice(0, 20)
+        try:
+            call(timeline)
+        except RuntimeError as error:
+            errors.append(str(error))
+        yield batch.slice(20)
+
+    def not_caught():
+        yield batch.slice(0, 20)
+        call(timeline)
+
+    def absorb():
+        timeline.absorb(pa.RecordBatchReader.from_batches(table.schema, caught()))
+
+    # A daemon: what waits for itself must not hold up the tests.
+    thread = threading.Thread(target=absorb, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len(errors) == 1 and "in a call of the same thread" in errors[0]
+    assert content(timeline.snapshot()) == content(tstar.trips(table))
+    call(timeline)
+    timeline = tstar.Timeline()
+    with pytest.raises(tstar.InputError, match="in a call of the same thread"):
+        timeline.absorb(pa.RecordBatchReader.from_batches(table.schema, not_caught()))
+    call(timeline)
+
+
+def test_another_thread_waits_for_a_frame_that_is_being_made():
+    table = pa.table(fleet(1, devices=1, samples=50))
+    (batch,) = table.to_batches()
+    timeline, applied = tstar.Timeline(), []
+    other = threading.Thread(target=lambda: applied.append(timeline.snapshot().counts["delivered"]))
+
+    def batches():
+        yield batch.slice(0, 20)
+        other.start()
+        other.join(0.1)
+        assert applied == []
+        yield batch.slice(20)
+
+    timeline.absorb(pa.RecordBatchReader.from_batches(table.schema, batches()))
+    other.join(30)
+    assert applied == [len(table)]
+
+
 def test_other_threads_run_while_a_frame_is_decided():
     """The GIL is released: a thread that only counts makes progress meanwhile."""
     columns = fleet(3, devices=2, samples=1000)

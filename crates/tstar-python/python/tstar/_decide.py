@@ -126,7 +126,8 @@ class Timeline(_tstar.Timeline):
     """The trips of samples as they arrive: one by one, or frame by frame.
 
     Takes rules as `trips` does, and `errors`. Methods may be called from several threads: each
-    waits for the one before.
+    waits for the one before. What runs within a call, such as the generator of a frame that
+    `absorb` reads, cannot call the same Timeline: a `RuntimeError`.
     """
 
     def __new__(
