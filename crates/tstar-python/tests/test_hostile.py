@@ -229,6 +229,18 @@ def test_a_stream_that_fails_or_is_none():
         tstar.trips(Other())
 
 
+def test_rows_that_are_null_as_a_whole():
+    rows = pa.StructArray.from_arrays(
+        [column.combine_chunks() for column in frame().columns],
+        names=frame().column_names,
+        mask=pa.array([False, True, False]),
+    )
+    with pytest.raises(tstar.InputError, match="has 2 rows that are null as a whole"):
+        tstar.trips(pa.chunked_array([rows, rows]))
+    whole = pa.chunked_array([rows, rows]).drop_null()
+    assert tstar.trips(whole).counts["delivered"] == 4
+
+
 def test_texts_that_are_not_utf8_are_an_error_and_no_crash():
     data = pa.py_buffer(b"a\xff\xfe")
     offsets = pa.py_buffer(b"".join(it.to_bytes(4, "little") for it in [0, 1, 2, 3]))

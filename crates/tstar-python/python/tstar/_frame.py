@@ -54,6 +54,13 @@ def select(frame: Any, columns: list[str]) -> Any:
             "a DataFrame of pandas or polars or a pyarrow Table, or make one, as in "
             "pandas.DataFrame(...)"
         )
+    # Columns of what has null rows have values there, which are no samples.
+    nulls = getattr(frame, "null_count", 0)
+    if isinstance(nulls, int) and nulls > 0:
+        raise InputError(
+            f"the frame has {nulls} rows that are null as a whole; leave them out, as in "
+            ".drop_null() of pyarrow"
+        )
     return frame
 
 
