@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use tstar_core::model::scalar::LogTime;
 
 use crate::decided::{Decided, State};
-use crate::input::{Chunk, Chunks, Fields, Order, Reading};
+use crate::input::{Chunk, Chunks, Fields, Order, Reading, converted};
 use crate::rules::Rules;
 
 /// Decides the trips of a frame: an object with the Arrow C stream interface.
@@ -46,7 +46,7 @@ impl Input<'_, '_> {
     /// A column cannot be used, or the stream fails; or a row, where that is an error.
     pub(crate) fn absorb(self, state: &mut State) -> PyResult<()> {
         let py = self.frame.py();
-        let reader = RecordBatchStreamReader::from_pyarrow_bound(self.frame)?;
+        let reader = converted(|| RecordBatchStreamReader::from_pyarrow_bound(self.frame))?;
         let fields = Fields::new(self.columns, &reader.schema())?;
         state.fields = fields.clone();
         let reading = Reading {

@@ -241,6 +241,83 @@ def test_rows_that_are_null_as_a_whole():
     assert tstar.trips(whole).counts["delivered"] == 4
 
 
+class CArray(ctypes.Structure):
+    """A batch in memory, as the C data interface has it."""
+
+
+CArray._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.c_void_p),
+    ("children", ctypes.POINTER(ctypes.POINTER(CArray))),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+GetNext = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(CArray))
+
+
+class CStream(ctypes.Structure):
+    _fields_ = [
+        ("get_schema", ctypes.c_void_p),
+        ("get_next", GetNext),
+        ("get_last_error", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("private_data", ctypes.c_void_p),
+    ]
+
+
+class Malformed:
+    """A stream whose batches are changed on their way."""
+
+    def __init__(self, table: pa.Table, change):
+        self._table, self._change = table, change
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        capsule = self._table.__arrow_c_stream__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        address = pointer(capsule, b"arrow_array_stream")
+        stream = CStream.from_address(address)
+        # A copy: the field itself is about to be another function.
+        real = GetNext(ctypes.cast(stream.get_next, ctypes.c_void_p).value)
+
+        def get_next(it, out):
+            code = real(it, out)
+            if code == 0 and out.contents.release:
+                self._change(out.contents)
+            return code
+
+        self._kept = GetNext(get_next)
+        stream.get_next = self._kept
+        return capsule
+
+
+def lacks_a_column(batch: CArray) -> None:
+    batch.n_children -= 1
+
+
+def has_a_short_column(batch: CArray) -> None:
+    batch.children[1].contents.length -= 1
+
+
+@pytest.mark.parametrize("change", [lacks_a_column, has_a_short_column])
+def test_a_batch_that_is_not_what_its_schema_says(change):
+    assert tstar.trips(Malformed(frame(), lambda batch: None)).counts["delivered"] == 3
+    with pytest.raises(tstar.InputError, match="the frame is not what its schema says"):
+        tstar.trips(Malformed(frame(), change))
+    timeline = tstar.Timeline()
+    timeline.add("a", EVENING, 52.5, 13.4)
+    for order in [None, "time"]:
+        with pytest.raises(tstar.InputError, match="the frame is not what its schema says"):
+            timeline.absorb(Malformed(frame(), change), order_by=order)
+    assert timeline.add("a", EVENING + 1000, 52.5, 13.4) == "end"
+    assert timeline.snapshot().counts["delivered"] == 2
+
+
 def test_texts_that_are_not_utf8_are_an_error_and_no_crash():
     data = pa.py_buffer(b"a\xff\xfe")
     offsets = pa.py_buffer(b"".join(it.to_bytes(4, "little") for it in [0, 1, 2, 3]))

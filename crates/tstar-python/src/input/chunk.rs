@@ -1,5 +1,6 @@
 //! Batches of a frame in parts, and their rows.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::RecordBatchStreamReader;
@@ -31,6 +32,18 @@ pub(crate) struct Reading {
     pub now_ms: LogTime,
 }
 
+/// What another program made, converted. Arrow panics where it is not what its schema says.
+///
+/// # Errors
+/// Arrow panics, or the conversion fails.
+pub(crate) fn converted<T>(convert: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(convert)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("it cannot be read");
+        Err(wrong(format!("the frame is not what its schema says: {text}")))
+    })
+}
+
 /// The parts of a frame, in order.
 pub(crate) struct Chunks {
     reader: RecordBatchStreamReader,
@@ -57,6 +70,10 @@ impl Chunks {
     /// # Errors
     /// The stream fails, or a column cannot be used.
     pub(crate) fn next(&mut self) -> PyResult<Option<(Chunk, RecordBatch)>> {
+        converted(|| self.part())
+    }
+
+    fn part(&mut self) -> PyResult<Option<(Chunk, RecordBatch)>> {
         let batch = loop {
             let batch = match self.batch.take() {
                 Some(batch) => batch,

@@ -7,7 +7,7 @@ mod letter;
 mod order;
 mod times;
 
-pub(crate) use chunk::{Chunk, Chunks, Reading};
+pub(crate) use chunk::{Chunk, Chunks, Reading, converted};
 pub(crate) use fields::{Field, Fields};
 pub(crate) use letter::Letter;
 pub(crate) use order::Order;
