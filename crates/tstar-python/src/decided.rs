@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub fleet: Fleet,
     /// The devices of a store that was read, of which the fleet has none.
     pub stored: BTreeMap<Arc<str>, Timeline>,
+    /// Whether only a span of the store was read.
+    pub is_span: bool,
     /// What each row did, as places in [`effect_names`].
     pub effects: Vec<u8>,
     pub letters: Vec<Letter>,
@@ -73,6 +75,7 @@ impl State {
             rules: rules.clone(),
             fleet: Fleet::new(&rules.0),
             stored: BTreeMap::new(),
+            is_span: false,
             effects: Vec::new(),
             letters: Vec::new(),
             fields: Fields::default(),
@@ -327,6 +330,7 @@ impl Decided {
 
     /// The evidence of the trip or stop with an id, as JSON: what it is, the rules, and the kept
     /// samples of its device within two days of it, at most 1,000,000. `verify` checks it.
+    /// There is none of what `read` selected by time, which may lack samples of these days.
     fn evidence(&self, py: Python<'_>, id: &str) -> PyResult<String> {
         py.detach(|| self.0.evidence(id))
     }

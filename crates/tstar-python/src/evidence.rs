@@ -64,8 +64,15 @@ impl State {
     /// The evidence of the trip or stop with an id, as JSON.
     ///
     /// # Errors
-    /// The id is not valid, nothing has it, or it has more records than can be verified.
+    /// The id is not valid, nothing has it, it has more records than can be verified, or not all
+    /// of them were read.
     pub(crate) fn evidence(&self, id: &str) -> PyResult<String> {
+        if self.is_span {
+            return Err(wrong(
+                "evidence needs all samples of its device within two days of a trip, and since= or \
+                 until= may have left some out: read the store without them, with device=",
+            ));
+        }
         let AnyId::Trip(parsed) = AnyId::parse(id).map_err(wrong)? else {
             let message =
                 format!("{id} has only a hash of the device; give the id in another form");

@@ -16,10 +16,16 @@ use crate::wrong;
 /// A row of a store: device, start in ms, kind, ids with their histories, version, path.
 type Row<'py> = (String, i64, String, Vec<(i64, Vec<i64>)>, i64, Bound<'py, PyBytes>);
 
-/// The trips and stops of rows, in the order of devices and time.
+/// The trips and stops of rows, in the order of devices and time; of a span, or of all times.
 #[pyfunction]
-pub(crate) fn load(rules: &Rules, rows: &Bound<'_, PyAny>, path: bool) -> PyResult<Decided> {
+pub(crate) fn load(
+    rules: &Rules,
+    rows: &Bound<'_, PyAny>,
+    path: bool,
+    span: bool,
+) -> PyResult<Decided> {
     let mut state = State::new(rules, false, path);
+    state.is_span = span;
     let (mut device, mut segments) = (String::new(), Vec::new());
     for row in rows.try_iter()? {
         let row: Row<'_> = row?.extract()?;

@@ -111,6 +111,17 @@ def test_a_part_of_a_store(store, decided):
     assert len(tstar.read(store, device="nobody").trips) == 0
 
 
+def test_a_span_of_a_store_has_no_evidence(store, decided):
+    trip = pa.table(decided.trips).to_pylist()[3]
+    for span in [{"since": trip["start_time"]}, {"until": trip["end_time"]}]:
+        read = tstar.read(store, device=trip["device_id"], **span)
+        assert trip["id"] in pa.table(read.trips)["id"].to_pylist()
+        with pytest.raises(tstar.InputError, match="read the store without them"):
+            read.evidence(trip["id"])
+    read = tstar.read(store, device=trip["device_id"])
+    assert read.evidence(trip["id"]) == decided.evidence(trip["id"])
+
+
 def test_what_is_no_store(tmp_path, store):
     with pytest.raises(FileNotFoundError, match="no store at .*; tstar ingest makes one"):
         tstar.read(tmp_path / "other.db")

@@ -43,7 +43,8 @@ def read(
     The samples of what is read are held in memory, at 72 bytes each.
 
     Tables are those of `trips`; `row` counts the records of the store's log, from 0, so that
-    `row` is version / 2. Nothing was decided here: `effects` and `dead_letters` are empty.
+    `row` is version / 2. Nothing was decided here: `effects` and `dead_letters` are empty. There is
+    `evidence` only without `since` and `until`.
     """
     file = Path(os.fspath(store).removeprefix("sqlite:"))
     if not file.is_file():
@@ -54,7 +55,8 @@ def read(
         try:
             rules = _rules(connection, file)
             rows = connection.execute(_ROWS, (device, from_ms, until_ms))
-            return _tstar.load(rules, _parsed(rows), path)
+            is_span = since is not None or until is not None
+            return _tstar.load(rules, _parsed(rows), path, is_span)
         except sqlite3.Error as error:
             raise InputError(f"the store {file} cannot be read: {error}") from error
 

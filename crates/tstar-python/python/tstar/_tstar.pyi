@@ -174,7 +174,10 @@ class Trips:
 
     def evidence(self, id: str) -> str:
         """The evidence of the trip or stop with an id, as JSON: what it is, the rules, and the kept
-        samples of its device within two days of it, at most 1,000,000. `verify` checks it."""
+        samples of its device within two days of it, at most 1,000,000. `verify` checks it.
+
+        There is none of what `read` selected by time, which may lack samples of these days.
+        """
 
     @property
     def rules(self) -> Rules:
@@ -231,7 +234,7 @@ def decide(
     strict: bool,
     path: bool,
 ) -> Trips: ...
-def load(rules: Rules, rows: Iterator[tuple[Any, ...]], path: bool) -> Trips: ...
+def load(rules: Rules, rows: Iterator[tuple[Any, ...]], path: bool, span: bool) -> Trips: ...
 def verify(evidence: str) -> Verified:
     """Decides whether a trip follows from its evidence, which `Trips.evidence` and
     `tstar explain --evidence` write.
