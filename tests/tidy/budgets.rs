@@ -17,7 +17,7 @@ const LINES: &[(&str, usize)] = &[
     ("http", 5025),
     ("log", 3430),
     ("pipeline", 3250),
-    ("tstar-python", 2210),
+    ("tstar-python", 2265),
     ("model", 2115),
     ("views", 1960),
     ("settings", 1730),

@@ -316,7 +316,7 @@ impl Decided {
         tables::effects(&self.0)
     }
 
-    /// The rows that are not samples, with reason, column and value.
+    /// The rows that are not samples: row, reason, column, and a message with the value.
     #[getter]
     fn dead_letters(&self) -> Table {
         tables::letters(&self.0)

@@ -101,7 +101,8 @@ def trips(
 
     - `device`: text, categories or integers, 1 to 256 bytes.
     - `time`: the device's own time, as timestamps of any unit and zone (without a zone: UTC), as
-      numbers in `time_unit` since 1970 (ms unless set), or as RFC 3339 text with an offset.
+      numbers in `time_unit` since 1970 (ms unless set), also as text of digits, or as RFC 3339 text
+      with an offset.
     - `lat`, `lon`: degrees, WGS 84.
     - `speed` (in `speed_unit`, m/s unless set), `heading` (degrees), `altitude`, `accuracy` (m),
       `ignition` (booleans, 0 and 1, or texts such as on and off), `driver` (text). None: the column
@@ -109,8 +110,9 @@ def trips(
     - `received`: when the row arrived, for the rule `max_future`; without it, now.
 
     A row that is not a sample is counted, and listed in `dead_letters` with its reason; with
-    `errors="raise"` the first one is an `InputError`. With `path=True`, the tables of trips and
-    stops have the encoded samples, as `decode_path` reads them.
+    `errors="raise"` the first one is an `InputError`. An ignition that is neither on nor off makes
+    no such row: it is unknown, and counts in `counts["unknown_ignition"]`. With `path=True`, the
+    tables of trips and stops have the encoded samples, as `decode_path` reads them.
 
     The rules are keywords such as `max_gap="10m"`, which `Rules` documents, or `rules`, such as
     those of a store.
@@ -163,7 +165,7 @@ class Timeline(_tstar.Timeline):
         That is `new`, `end`, `beginning`, `inside`, `merge`, `split` or `turn` if it is kept;
         `duplicate` or `conflicting` if a sample of that time is kept; else the reason why it is
         not: `zero_position`, `bad_fix`, `out_of_range`, `time_before_min` and so on. Times are
-        datetimes with a zone, RFC 3339 texts, or ms since 1970.
+        datetimes with a zone, RFC 3339 texts, or ms since 1970, also as text of digits.
         """
         return self._add(
             dict(
@@ -198,10 +200,17 @@ class Timeline(_tstar.Timeline):
         received: str | None = None,
         order_by: str | Iterable[str] | None = None,
     ) -> None:
-        """Applies the rows of a frame, as `trips` reads them. Row numbers count on."""
+        """Applies the rows of a frame, as `trips` reads them. Row numbers count on.
+
+        After an error, the rows that were applied before it stay: with `errors="raise"` those
+        before the bad one, in their order of arrival.
+        """
         selected, columns, order = _prepared(frame, _given(locals()), order_by)
         self._absorb(selected, columns, order, _now_ms())
 
     def id_at(self, device: str | int, time: datetime | str | int) -> str | None:
-        """The id of the trip or stop that covers a time of a device; None if there is none."""
+        """The id of the trip or stop that covers a time of a device; None if there is none.
+
+        `time` is as in `add`.
+        """
         return self._id_at(str(device), _times.to_ms(time))

@@ -40,6 +40,7 @@ def read(
 
     `store` is the file, such as `trips.db`, also with `sqlite:` before it. `device` selects the
     trips of a device, `since` and `until` those that end at or after a time and start before one.
+    Times are datetimes with a zone, RFC 3339 texts, or ms since 1970, also as text of digits.
     The samples of what is read are held in memory, at 72 bytes each.
 
     Tables are those of `trips`; `row` counts the records of the store's log, from 0, so that

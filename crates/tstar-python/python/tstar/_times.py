@@ -11,7 +11,7 @@ _MS = timedelta(milliseconds=1)
 
 
 def to_ms(time: datetime | str | int) -> int:
-    """Ms since 1970, floored."""
+    """Ms since 1970, floored. A text of digits is such a number."""
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise _tstar.InputError(

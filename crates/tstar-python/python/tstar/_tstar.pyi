@@ -166,7 +166,7 @@ class Trips:
 
     @property
     def dead_letters(self) -> Table:
-        """The rows that are not samples, with reason, column and value."""
+        """The rows that are not samples: row, reason, column, and a message with the value."""
 
     @property
     def counts(self) -> dict[str, Any]:

@@ -73,7 +73,10 @@ class TripId:
 
 
 def format(device: str, t_star: datetime | str | int, form: Form = "text") -> str | bytes:
-    """The id of a device's trip in a form. `t_star`: datetime, RFC 3339 text, or ms since 1970."""
+    """The id of a device's trip in a form.
+
+    `t_star` is a datetime with a zone, RFC 3339 text, or ms since 1970, also as text of digits.
+    """
     return _tstar.format(device, _times.to_ms(t_star), form)
 
 
