@@ -47,7 +47,7 @@ use crate::counts;
 use crate::nodes::Nodes;
 
 /// Events that have to occur, each in at least 0.1 % of the schedules.
-const OCCURS: [&str; 106] = [
+const OCCURS: [&str; 109] = [
     "answers from memory",
     "answers of a former owner",
     "answers that include what was read",
@@ -127,6 +127,7 @@ const OCCURS: [&str; 106] = [
     "requests that no server receives",
     "requests to brokers that fail",
     "responses to commits that are lost",
+    "revivals of an id",
     "revocations that come too late",
     "revocations that do not wait any longer",
     "rows erased",
@@ -139,6 +140,7 @@ const OCCURS: [&str; 106] = [
     "schedules of many records",
     "schedules of times within an hour",
     "schedules of two epochs",
+    "splits",
     "starts that --from chooses",
     "starts that are refused",
     "static members fenced",
@@ -153,6 +155,7 @@ const OCCURS: [&str; 106] = [
     "workers that read again what was restored",
     "workers that start again",
     "trips of a device in memory that the store answers",
+    "turns of a trip or stop",
     "writes that time out and take effect",
 ];
 

@@ -453,6 +453,9 @@ impl Schedule {
 
     fn count(&self, world: &mut World, truth: &Truth) {
         world.see_many("merges", truth.merges.len() as u64);
+        world.see_many("revivals of an id", truth.revivals.len() as u64);
+        world.see_many("splits", truth.splits);
+        world.see_many("turns of a trip or stop", truth.turns);
         world.see_many("dead letters", truth.dead.len() as u64);
         let homes = &self.base.borrow().0;
         for script in &self.scripts {

@@ -26,7 +26,11 @@ pub struct Truth {
     /// Retired `t_star`s, with the version of the merge, and the index of its log.
     pub merges: BTreeMap<Named, usize>,
     /// `t_star`s that a trip took back, with the version at which it did.
-    revivals: BTreeSet<Named>,
+    pub revivals: BTreeSet<Named>,
+    /// Samples that divided a trip or stop.
+    pub splits: u64,
+    /// Samples that made a stop of a trip, or a trip of a stop.
+    pub turns: u64,
     pub dead: BTreeSet<Place>,
     /// The time before which a device is erased in the end.
     pub gone: BTreeMap<Device, DeviceTime>,
@@ -106,7 +110,10 @@ impl Truth {
             max_samples: script.rules.max_samples as usize,
         };
         let device = self.devices.entry(id).or_insert_with(|| literal::Device::new(limits));
-        device.arrive(script.log.versions.version_at(Offset(offset)).get(), *fix) == Did::TripFull
+        let did = device.arrive(script.log.versions.version_at(Offset(offset)).get(), *fix);
+        self.splits += u64::from(did == Did::Split);
+        self.turns += u64::from(did == Did::Turn);
+        did == Did::TripFull
     }
 
     /// Records the trips of a partition after a record of it.
