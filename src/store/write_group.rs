@@ -7,7 +7,7 @@ pub use crate::segment::TakenSpan;
 use crate::timeline::day_of;
 
 /// Spans of a device that are taken away, and the rows that come instead. A store writes it day by
-/// day: all deletes and all rows of a day together.
+/// day: all deletes and all rows of a day together, or several rows before the deletes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WriteGroup {
     /// The spans that are taken away, those of the rows included.

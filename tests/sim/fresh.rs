@@ -17,10 +17,10 @@ use tstar::internals::timeline::{LegFilter, RawSample, Sample};
 use crate::nodes::{self, Connection, Nodes};
 use crate::support::{Dice, block_on};
 
-const MINUTE: i64 = 60_000;
+pub const MINUTE: i64 = 60_000;
 
 /// The trip of samples at these minutes.
-fn trip(minutes: &[i64], version: i64) -> TripRow {
+pub fn trip(minutes: &[i64], version: i64) -> TripRow {
     let limits = SegmentRules { max_gap_ms: 1_000 * MINUTE, ..SegmentRules::default() };
     let mut timeline = Timeline::in_memory();
     for minute in minutes {

@@ -11,6 +11,8 @@ mod network;
 mod plan;
 mod read;
 #[cfg(test)]
+mod repairs;
+#[cfg(test)]
 mod rules;
 mod statement;
 mod syntax;

@@ -60,21 +60,35 @@ impl<C: Cql> Shared<C> {
         self.retry.until_acknowledged(doing, write).await
     }
 
-    /// Writes what a group has of a day.
+    /// Writes what a group has of a day: one row and the older forms of it together, several rows
+    /// before what they replace is deleted. A read repairs only the slice that it read, so a
+    /// replica may get the delete and one of the rows, and time that the others cover would be lost.
     async fn put(&self, group: &WriteGroup, day: Day, delay: i64) -> Result<()> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
         let values = row::values(group, day, delay);
+        if group.rows.len() == 1 {
+            return self.put_together(&values).await;
+        }
+        let (deletes, inserts): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|values| matches!(values, Bound::Delete(_)));
+        self.put_together(&inserts).await?;
+        self.put_together(&deletes).await
+    }
+
+    /// Writes values of a partition in one batch.
+    async fn put_together(&self, values: &[Bound<'_>]) -> Result<()> {
         let [delete, insert] = &self.statements.put;
         let statement = |values: &Bound<'_>| match values {
             Bound::Delete(_) => delete.clone(),
             Bound::Insert(_) => insert.clone(),
         };
-        let several = match &values[..] {
+        let several = match values {
+            [] => return Ok(()),
             [Bound::Delete(_), Bound::Insert(_)] => None,
             values => Some(self.session.batch(values.iter().map(statement).collect())),
         };
         let batch = several.as_ref().unwrap_or(&self.statements.put_one);
-        let write = || self.session.execute_all(batch, &values);
+        let write = || self.session.execute_all(batch, values);
         self.retry.until_acknowledged("writing trips", write).await
     }
 
