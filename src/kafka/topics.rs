@@ -13,7 +13,7 @@ use rdkafka_extra::{LoggedIn, topic_id};
 use tokio::time::Instant;
 
 use super::client::Brokers;
-use super::problems::{self, Problems};
+use super::problems::{self, Problems, code_of};
 use super::rights::Right;
 use super::topic_settings::{self, TopicSettings};
 use super::{KafkaError, client_error, offset_list};
@@ -94,14 +94,16 @@ impl Topics {
     pub fn partitions(&self, topic: &str) -> Result<Option<i32>, KafkaError> {
         use RDKafkaErrorCode as Code;
         let failed = |error: &ClientError| self.failed(&describe(topic), error);
-        let metadata = self.client.fetch_metadata(Some(topic), self.timeout());
-        let metadata = metadata.map_err(|error| failed(&error))?;
+        let metadata = match self.client.fetch_metadata(Some(topic), self.timeout()) {
+            Err(error) if is_unknown_topic(&error) => return Ok(None),
+            metadata => metadata.map_err(|error| failed(&error))?,
+        };
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
             return Ok(None);
         };
         match found.error().map(Code::from) {
             None => Ok(i32::try_from(found.partitions().len()).ok().filter(|count| *count > 0)),
-            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(None),
+            Some(code) if is_unknown_topic(&ClientError::MetadataFetch(code)) => Ok(None),
             Some(Code::InvalidTopic) => {
                 let problem = "is not a valid name: Kafka allows up to 249 letters, digits, `.`, \
                                `_` and `-`";
@@ -132,8 +134,33 @@ impl Topics {
     pub fn id(&self, topic: &str) -> Result<Option<String>, KafkaError> {
         match topic_id(&*self.client, topic, self.timeout()) {
             Err(ClientError::AdminOp(RDKafkaErrorCode::UnsupportedFeature)) => Ok(None),
+            Err(error) if is_unknown_topic(&error) => {
+                self.needed(topic)?;
+                Err(self.failed(&describe(topic), &error))
+            }
             id => id.map_err(|error| self.failed(&describe(topic), &error)),
         }
+    }
+
+    /// Repeats a request about a topic. Brokers forget a deleted topic one by one: one of them may
+    /// have described what the next one does not know any more.
+    fn retried<T>(
+        &self,
+        topic: &str,
+        deadline: Instant,
+        mut request: impl FnMut() -> KafkaResult<T>,
+    ) -> Result<T, KafkaError> {
+        let mut is_unknown = false;
+        let mut noted = || {
+            let answer = request();
+            is_unknown = answer.as_ref().is_err_and(is_unknown_topic);
+            answer
+        };
+        let answer = self.brokers.retry_until(&describe(topic), deadline, &mut noted);
+        if is_unknown {
+            self.needed(topic)?;
+        }
+        answer
     }
 
     /// Converts the error of a request that needs these rights.
@@ -149,7 +176,7 @@ impl Topics {
         let deadline = Instant::now() + self.timeout();
         let extent = |partition| {
             let request = || self.client.fetch_watermarks(topic, partition, self.timeout());
-            let (first, next) = self.brokers.retry_until(&describe(topic), deadline, request)?;
+            let (first, next) = self.retried(topic, deadline, request)?;
             Ok(OffsetRange { first, next })
         };
         (0..partitions).map(extent).collect()
@@ -177,7 +204,7 @@ impl Topics {
         };
         let by_partition: Vec<_> = by_partition().collect();
         let request = || at_time(&self.client, topic, time_ms, &by_partition, self.timeout());
-        self.brokers.retry_until(&describe(topic), Instant::now() + self.timeout(), request)
+        self.retried(topic, Instant::now() + self.timeout(), request)
     }
 
     /// A setting of a topic; `None` if the brokers do not report it.
@@ -290,6 +317,15 @@ impl Topics {
         let timeout = Some(self.timeout());
         AdminOptions::new().request_timeout(timeout).operation_timeout(timeout)
     }
+}
+
+/// Whether a broker, or the client, answered that it does not know a topic or a partition of it.
+fn is_unknown_topic(error: &ClientError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        code_of(error),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition)
+    )
 }
 
 /// The right that requests about a topic need.

@@ -1,8 +1,10 @@
 //! `explain`: its history of a trip matches the contract's rules, applied literally by the model.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tstar::internals::kafka::KafkaError;
 use tstar::internals::kafka::client::Brokers;
 use tstar::internals::kafka::topics::Topics;
 use tstar::internals::model::time::parse_time;
@@ -271,6 +273,15 @@ fn a_store_of_a_topic_is_told_from_its_log() {
     delete(second.offset + 1);
     folder.run(&explain).ends(78).prints_nothing().says(&["does not give this trip", "retention"]);
     folder.run(command).ends(0);
+    // A broker may describe a deleted topic for a while, of which the next one knows nothing.
+    let gone = Topics::new(&brokers.within(Duration::from_secs(5))).unwrap();
+    for refused in [gone.id("gone").map(drop), gone.extents("gone", 1).map(drop)] {
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(&refused, KafkaError::NoTopic { topic, .. } if topic == "gone"),
+            "{refused}"
+        );
+    }
     topic.remove();
     folder.run(&explain).ends(78).prints_nothing().says(&["does not exist"]);
 }
