@@ -82,14 +82,6 @@ impl ClientContext for Problems {
 
 impl ConsumerContext for Problems {}
 
-/// What brokers answered. The binding gives no code of requests that administer.
-pub(super) fn code_of(error: &ClientError) -> Option<Code> {
-    match error {
-        ClientError::AdminOp(code) => Some(*code),
-        error => error.rdkafka_error_code(),
-    }
-}
-
 /// The error of a request that needs these rights, with the problem that explains it.
 pub(super) fn explain(
     brokers: &Brokers,
@@ -98,7 +90,7 @@ pub(super) fn explain(
     error: &ClientError,
 ) -> KafkaError {
     let denied = |code: Option<Code>| code.and_then(|code| brokers.denied(rights, code));
-    if let Some(denied) = denied(code_of(error)) {
+    if let Some(denied) = denied(error.rdkafka_error_code()) {
         return denied;
     }
     // Events reach the context when the client is polled; a poll without time ends at a log line.

@@ -13,7 +13,7 @@ use rdkafka_extra::{LoggedIn, topic_id};
 use tokio::time::Instant;
 
 use super::client::Brokers;
-use super::problems::{self, Problems, code_of};
+use super::problems::{self, Problems};
 use super::rights::Right;
 use super::topic_settings::{self, TopicSettings};
 use super::{KafkaError, client_error, offset_list};
@@ -95,7 +95,7 @@ impl Topics {
         use RDKafkaErrorCode as Code;
         let failed = |error: &ClientError| self.failed(&describe(topic), error);
         let metadata = match self.client.fetch_metadata(Some(topic), self.timeout()) {
-            Err(error) if is_unknown_topic(&error) => return Ok(None),
+            Err(error) if is_unknown(&error) => return Ok(None),
             metadata => metadata.map_err(|error| failed(&error))?,
         };
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
@@ -103,7 +103,7 @@ impl Topics {
         };
         match found.error().map(Code::from) {
             None => Ok(i32::try_from(found.partitions().len()).ok().filter(|count| *count > 0)),
-            Some(code) if is_unknown_topic(&ClientError::MetadataFetch(code)) => Ok(None),
+            Some(code) if is_unknown(&ClientError::MetadataFetch(code)) => Ok(None),
             Some(Code::InvalidTopic) => {
                 let problem = "is not a valid name: Kafka allows up to 249 letters, digits, `.`, \
                                `_` and `-`";
@@ -134,7 +134,7 @@ impl Topics {
     pub fn id(&self, topic: &str) -> Result<Option<String>, KafkaError> {
         match topic_id(&*self.client, topic, self.timeout()) {
             Err(ClientError::AdminOp(RDKafkaErrorCode::UnsupportedFeature)) => Ok(None),
-            Err(error) if is_unknown_topic(&error) => {
+            Err(error) if is_unknown(&error) => {
                 self.needed(topic)?;
                 Err(self.failed(&describe(topic), &error))
             }
@@ -150,14 +150,10 @@ impl Topics {
         deadline: Instant,
         mut request: impl FnMut() -> KafkaResult<T>,
     ) -> Result<T, KafkaError> {
-        let mut is_unknown = false;
-        let mut noted = || {
-            let answer = request();
-            is_unknown = answer.as_ref().is_err_and(is_unknown_topic);
-            answer
-        };
-        let answer = self.brokers.retry_until(&describe(topic), deadline, &mut noted);
-        if is_unknown {
+        let mut last = None;
+        let noted = || request().inspect_err(|error| last = Some(error.clone()));
+        let answer = self.brokers.retry_until(&describe(topic), deadline, noted);
+        if answer.is_err() && last.as_ref().is_some_and(is_unknown) {
             self.needed(topic)?;
         }
         answer
@@ -319,13 +315,13 @@ impl Topics {
     }
 }
 
-/// Whether a broker, or the client, answered that it does not know a topic or a partition of it.
-fn is_unknown_topic(error: &ClientError) -> bool {
-    use RDKafkaErrorCode as Code;
-    matches!(
-        code_of(error),
-        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition)
-    )
+/// Whether a broker answered that it does not know a topic, or the client that it has no partition.
+fn is_unknown(error: &ClientError) -> bool {
+    use RDKafkaErrorCode::{UnknownPartition, UnknownTopic, UnknownTopicOrPartition};
+    let (ClientError::AdminOp(code) | ClientError::MetadataFetch(code)) = error else {
+        return false;
+    };
+    matches!(code, UnknownTopicOrPartition | UnknownTopic | UnknownPartition)
 }
 
 /// The right that requests about a topic need.

@@ -61,8 +61,8 @@ impl<C: Cql> Shared<C> {
     }
 
     /// Writes what a group has of a day: one row and the older forms of it together, several rows
-    /// before what they replace is deleted. A read repairs only the slice that it read, so a
-    /// replica may get the delete and one of the rows, and time that the others cover would be lost.
+    /// before what they replace is deleted. A read repairs only the slice that it read: a replica
+    /// may get the delete and one of the rows, and time that the others cover would be lost.
     async fn put(&self, group: &WriteGroup, day: Day, delay: i64) -> Result<()> {
         let _permit = self.permits.acquire().await.expect("it is never closed");
         let values = row::values(group, day, delay);
