@@ -10,6 +10,7 @@ use tstar_core::evidence::{Evidence, Verified};
 
 use super::flags::{Format, ValueOutputFlags};
 use super::print::Printer;
+use crate::model::visible::visible;
 use crate::ops::{BadData, NoResult};
 
 const EXAMPLES: &str = "\
@@ -65,13 +66,14 @@ pub(crate) fn run(args: &VerifyTripArgs, printer: &mut Printer) -> anyhow::Resul
             for it in &verified.differences {
                 let line =
                     format!("{}: the file says {}, {} follows", it.fact, it.said, it.follows);
-                printer.line(&line)?;
+                printer.line(&visible(&line))?;
             }
             if follows {
                 let (records, kept) = (verified.records, verified.kept);
                 printer.line(&format!(
-                    "{id} follows from {records} records, {kept} of them its samples; \
+                    "{} follows from {records} records, {kept} of them its samples; \
                      {NOT_EXCLUDED}\nrules {}",
+                    visible(id),
                     verified.rules_hash
                 ))?;
             }

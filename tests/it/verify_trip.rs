@@ -50,6 +50,18 @@ fn a_trip_follows_from_its_evidence_without_a_store() {
     }
 }
 
+/// The file is from someone else: it may try to write over what the terminal shows.
+#[test]
+fn characters_that_a_terminal_obeys_are_shown_as_codes() {
+    let document = evidence(&folder());
+    assert!(document.contains("\"driver\":null,\"jumps\""));
+    let said = "\"driver\":\"x\u{9b}2J\u{202e}\",\"jumps\"";
+    let folder = Folder::with("a.json", document.replace("\"driver\":null,\"jumps\"", said));
+    let shown = folder.run("verify-trip a.json --format table").ends(1).text();
+    assert!(shown.contains("driver: the file says") && shown.contains("u{202e}"), "{shown}");
+    assert!(!shown.contains(['\u{9b}', '\u{202e}']), "{shown:?}");
+}
+
 #[test]
 fn help_names_the_maximum_of_records() {
     let folder = Folder::new();
